@@ -1,1 +1,9 @@
 """Stateful token generation on ONNX Runtime. Usable in-process; knows nothing of gRPC."""
+
+from runtime.engine import Engine, EngineOptions, EngineStats
+from runtime.generation_config import GenerationConfig
+from runtime.model import Model, ModelOptions
+from runtime.registry import ModelRegistry
+from runtime.tokenizer import Tokenizer
+
+__all__ = ["Engine", "EngineOptions", "EngineStats", "GenerationConfig", "Model", "ModelOptions", "ModelRegistry", "Tokenizer"]

@@ -63,6 +63,12 @@ class AlreadyExists(TokenloomError):
         super().__init__(f"{kind} {name!r} exists already", reason=f"{kind.upper()}_EXISTS", **{kind: name})
 
 
+class PermissionDenied(TokenloomError):
+    """The caller may not have what was asked for: a path outside the configured directories."""
+
+    reason = "PATH_OUTSIDE"
+
+
 class FailedPrecondition(TokenloomError):
     """The operation is legal, but not in the state the session, model or adapter is in."""
 
@@ -109,8 +115,8 @@ class Cancelled(TokenloomError):
 
     reason = "CANCELLED"
 
-    def __init__(self, message: str = "the operation was cancelled") -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "the operation was cancelled", reason: str = "CANCELLED") -> None:
+        super().__init__(message, reason=reason)
 
 
 class Unavailable(TokenloomError):

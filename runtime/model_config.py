@@ -1,0 +1,165 @@
+"""What a model folder says about its model, whichever tool wrote it.
+
+Reads onnxruntime-genai folders (genai_config.json) and Optimum folders (config.json, generation_config.json). Knows
+nothing of the graph itself: `runtime.model` holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runtime.errors import FailedPrecondition
+from runtime.generation_config import GenerationConfig
+
+_SEARCH_FIELDS = (
+    "max_length",
+    "do_sample",
+    "temperature",
+    "top_k",
+    "top_p",
+    "repetition_penalty",
+)
+"""Of the "search" part of genai_config.json, and of generation_config.json, those this version executes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorNames:
+    """Names of the graph's inputs and outputs. `%d` stands for the layer."""
+
+    input_ids: str = "input_ids"
+    attention_mask: str = "attention_mask"
+    position_ids: str = "position_ids"
+    logits: str = "logits"
+    past: tuple[str, ...] = ("past_key_values.%d.key", "past_key_values.%d.value")
+    present: tuple[str, ...] = ("present.%d.key", "present.%d.value")
+
+    @property
+    def combined(self) -> bool:
+        """Whether keys and values of a layer share one tensor [2, batch, heads, length, head_size]."""
+        return len(self.past) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """Facts about a model. Lengths in tokens."""
+
+    type: str
+    graph: Path
+    vocab_size: int
+    context_length: int
+    num_hidden_layers: int
+    head_size: int | None
+    names: TensorNames
+    shared_buffer: bool
+    """Whether past and present may be one buffer (GroupQueryAttention), else present = concat(past, new)."""
+    sliding_window: int | None
+    generation: GenerationConfig
+
+
+def read_model_config(folder: Path) -> ModelConfig:
+    """Reads the folder's configuration. Raises FailedPrecondition with reason MODEL_INVALID where it is not usable."""
+    if (folder / "genai_config.json").is_file():
+        return _from_genai(folder, _read_json(folder / "genai_config.json"))
+    if (folder / "config.json").is_file():
+        return _from_optimum(folder, _read_json(folder / "config.json"))
+    raise FailedPrecondition(
+        "MODEL_INVALID",
+        f"{folder.name}: neither genai_config.json (onnxruntime-genai) nor config.json (Optimum) is there",
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise FailedPrecondition("MODEL_INVALID", f"{path.name} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise FailedPrecondition("MODEL_INVALID", f"{path.name} is not a JSON object")
+    return value
+
+
+def _from_genai(folder: Path, config: dict[str, Any]) -> ModelConfig:
+    try:
+        model, search = config["model"], config.get("search", {})
+        decoder = model["decoder"]
+        inputs, outputs = decoder.get("inputs", {}), decoder.get("outputs", {})
+        names = _genai_names(inputs, outputs)
+        window = decoder.get("sliding_window", {}).get("window_size")
+        return ModelConfig(
+            type=str(model["type"]),
+            graph=folder / decoder["filename"],
+            vocab_size=int(model["vocab_size"]),
+            context_length=int(model["context_length"]),
+            num_hidden_layers=int(decoder["num_hidden_layers"]),
+            head_size=int(decoder["head_size"]) if "head_size" in decoder else None,
+            names=names,
+            shared_buffer=bool(search.get("past_present_share_buffer", False)),
+            sliding_window=int(window) if window else None,
+            generation=_generation(model, search),
+        )
+    except KeyError as error:
+        raise FailedPrecondition("MODEL_INVALID", f"genai_config.json lacks {error}") from error
+
+
+def _genai_names(inputs: dict[str, str], outputs: dict[str, str]) -> TensorNames:
+    default = TensorNames()
+    past: tuple[str, ...] = (
+        inputs.get("past_key_names", default.past[0]),
+        inputs.get("past_value_names", default.past[1]),
+    )
+    present: tuple[str, ...] = (
+        outputs.get("present_key_names", default.present[0]),
+        outputs.get("present_value_names", default.present[1]),
+    )
+    if "past_names" in inputs:
+        past, present = (inputs["past_names"],), (outputs["present_names"],)
+    return TensorNames(
+        input_ids=inputs.get("input_ids", default.input_ids),
+        attention_mask=inputs.get("attention_mask", default.attention_mask),
+        position_ids=inputs.get("position_ids", default.position_ids),
+        logits=outputs.get("logits", default.logits),
+        past=past,
+        present=present,
+    )
+
+
+def _from_optimum(folder: Path, config: dict[str, Any]) -> ModelConfig:
+    candidates = [folder / "model.onnx", folder / "decoder_model.onnx", folder / "onnx" / "model.onnx"]
+    graph = next((path for path in candidates if path.is_file()), None)
+    if graph is None:
+        raise FailedPrecondition("MODEL_INVALID", f"{folder.name}: no decoder graph (model.onnx, onnx/model.onnx)")
+    generation_path = folder / "generation_config.json"
+    generation = _read_json(generation_path) if generation_path.is_file() else {}
+    context = next((config[key] for key in ("max_position_embeddings", "n_positions") if key in config), None)
+    layers = next((config[key] for key in ("num_hidden_layers", "n_layer") if key in config), None)
+    if context is None or layers is None or "vocab_size" not in config:
+        raise FailedPrecondition(
+            "MODEL_INVALID", "config.json must have vocab_size, max_position_embeddings and num_hidden_layers"
+        )
+    return ModelConfig(
+        type=str(config.get("model_type", "")),
+        graph=graph,
+        vocab_size=int(config["vocab_size"]),
+        context_length=int(context),
+        num_hidden_layers=int(layers),
+        head_size=None,
+        names=TensorNames(),
+        shared_buffer=False,
+        sliding_window=None,
+        generation=_generation({**config, **generation}, generation),
+    )
+
+
+def _generation(tokens: dict[str, Any], settings: dict[str, Any]) -> GenerationConfig:
+    eos = tokens.get("eos_token_id")
+    eos_ids = tuple(int(token) for token in (eos if isinstance(eos, list) else [eos] if eos is not None else []))
+    pad = tokens.get("pad_token_id")
+    given = {name: settings[name] for name in _SEARCH_FIELDS if settings.get(name) is not None}
+    return GenerationConfig(
+        **given,
+        eos_token_id=eos_ids,
+        pad_token_id=int(pad) if pad is not None else (eos_ids[0] if eos_ids else 0),
+    )

@@ -1,0 +1,192 @@
+"""One sequence (row): its tokens, how each position is to be computed, and what of it is computed.
+
+Keys and values at a position depend on how they were computed: in a run of one token, or in a run of two or more
+(longer runs may be cut anywhere, as long as no piece is a single token). So every position carries its kind, a pure
+function of the appends, steps and rewinds made; `next_run` follows it, whatever the reason a run is needed for.
+Knows nothing of slots being given and taken, nor of the model.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runtime.kv_cache import SavedRow
+from runtime.operations import FinishReason, FloatArray, RowSnapshot, TokenArray
+from runtime.text import RowText
+
+
+class Kind(IntEnum):
+    """How a position came to be, and with it how it is computed."""
+
+    GENERATED = 0
+    """Sampled: computed in a run of its own."""
+    SINGLE = 1
+    """Appended alone: computed in a run of its own."""
+    RUN_START = 2
+    """First of an appended run: computed with its neighbour, at the least."""
+    RUN = 3
+    """Further token of an appended run."""
+
+
+class Sequence:
+    """A row. `computed` positions are in the cache; `logits` are those for the next token, or None where stale."""
+
+    def __init__(self, row: int, seed: int) -> None:
+        self.row = row
+        self.seed = seed
+        self.computed = 0
+        self.new_tokens = 0
+        """Tokens generated since the last append: those at the end of the row."""
+        self.logits: FloatArray | None = None
+        self.finish_reason = FinishReason.NONE
+        self.stop_string = ""
+        self.text: RowText | None = None
+        """Text of the tokens generated since the last append; made when first needed."""
+        self.slot: int | None = None
+        self.saved: SavedRow | None = None
+        self.last_run: TokenArray = np.zeros(0, np.int64)
+        self._tokens = np.zeros(64, np.int64)
+        self._kinds = np.zeros(64, np.uint8)
+        self._length = 0
+
+    # --- facts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    @property
+    def tokens(self) -> TokenArray:
+        """All tokens, a view."""
+        return self._tokens[: self._length]
+
+    @property
+    def kinds(self) -> NDArray[np.uint8]:
+        """Kind of each position, a view."""
+        return self._kinds[: self._length]
+
+    @property
+    def is_done(self) -> bool:
+        return self.finish_reason is not FinishReason.NONE
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the logits for the next token are there."""
+        return self.logits is not None
+
+    def snapshot(self) -> RowSnapshot:
+        return RowSnapshot(self._length, self.new_tokens, self.finish_reason, self.stop_string)
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def append(self, tokens: TokenArray) -> None:
+        """Adds a run of tokens from outside."""
+        kinds = np.full(len(tokens), Kind.RUN, np.uint8)
+        kinds[0] = Kind.SINGLE if len(tokens) == 1 else Kind.RUN_START
+        self._extend(tokens, kinds)
+        self.new_tokens = 0
+        self.text = None
+        self._reopen()
+
+    def add_generated(self, token: int) -> None:
+        """Adds a sampled token."""
+        self._extend(np.array([token], np.int64), np.array([Kind.GENERATED], np.uint8))
+        self.new_tokens += 1
+
+    def rewind(self, length: int) -> None:
+        """Cuts back to `length`, as if what came later had never been."""
+        if length < self._length:
+            self._length = length
+            self.computed = min(self.computed, length)
+            if length and self.kinds[-1] == Kind.RUN_START:
+                # The cut leaves a run of one token: that is what appending it alone would have been.
+                self._kinds[length - 1] = Kind.SINGLE
+                self.computed = min(self.computed, length - 1)
+            appended = np.flatnonzero(self.kinds[::-1] != Kind.GENERATED)
+            self.new_tokens = int(appended[0]) if len(appended) else length
+            self.logits = None
+            self.text = None
+        self._reopen()
+
+    def finish(self, reason: FinishReason, stop_string: str = "") -> None:
+        self.finish_reason = reason
+        self.stop_string = stop_string
+
+    def forget_computed(self) -> None:
+        """Everything has to be computed again (another adapter, a lost cache)."""
+        self.computed = 0
+        self.logits = None
+        self.saved = None
+
+    def fork(self) -> Sequence:
+        """A copy that shares nothing that can change."""
+        other = Sequence(self.row, self.seed)
+        other._tokens, other._kinds, other._length = self._tokens.copy(), self._kinds.copy(), self._length
+        other.computed, other.new_tokens = self.computed, self.new_tokens
+        other.logits = None if self.logits is None else self.logits.copy()
+        other.finish_reason, other.stop_string = self.finish_reason, self.stop_string
+        other.text = None if self.text is None else self.text.copy()
+        return other
+
+    def keep_logits(self) -> None:
+        """Makes the logits the row's own, before the cache's next run writes over them."""
+        if self.logits is not None and self.logits.base is not None:
+            self.logits = self.logits.copy()
+
+    # --- what to run -------------------------------------------------------------------------------------------------
+
+    def next_run(self, chunk: int) -> tuple[int, int]:
+        """(start, count) of the next run on the way to fresh logits: one position, or 2 to `chunk` of a run.
+
+        Where everything is computed but the logits are gone, the last positions are computed again, in their kind.
+        """
+        if self.computed == self._length:
+            return self.replay_run()
+        start = self.computed
+        if self._is_alone(start):
+            return start, 1
+        end = self._run_end(start)
+        if end - start == 1:
+            start -= 1
+        count = min(end - start, chunk)
+        if end - start - count == 1:
+            count = count - 1 if count > 2 else count + 1
+        return start, count
+
+    def replay_run(self) -> tuple[int, int]:
+        """(start, count) of the run that computes the last position again, as it was computed before."""
+        count = 1 if self._is_alone(self._length - 1) else 2
+        return self._length - count, count
+
+    def record_run(self, start: int, count: int, logits: FloatArray) -> None:
+        """Notes that positions [start, start + count) were computed."""
+        self.computed = start + count
+        self.last_run = self._tokens[start : start + count].copy()
+        self.logits = logits if self.computed == self._length else None
+
+    # --- private -----------------------------------------------------------------------------------------------------
+
+    def _is_alone(self, position: int) -> bool:
+        return bool(self._kinds[position] <= Kind.SINGLE)
+
+    def _run_end(self, start: int) -> int:
+        alone = np.flatnonzero(self.kinds[start:] <= Kind.SINGLE)
+        return start + int(alone[0]) if len(alone) else self._length
+
+    def _reopen(self) -> None:
+        self.finish_reason = FinishReason.NONE
+        self.stop_string = ""
+
+    def _extend(self, tokens: TokenArray, kinds: NDArray[np.uint8]) -> None:
+        end = self._length + len(tokens)
+        if end > len(self._tokens):
+            capacity = max(end, 2 * len(self._tokens))
+            self._tokens = np.resize(self._tokens, capacity)
+            self._kinds = np.resize(self._kinds, capacity)
+        self._tokens[self._length : end] = tokens
+        self._kinds[self._length : end] = kinds
+        self._length = end
+        self.logits = None
