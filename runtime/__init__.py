@@ -2,8 +2,19 @@
 
 from runtime.engine import Engine, EngineOptions, EngineStats
 from runtime.generation_config import GenerationConfig
+from runtime.generator import Generator
 from runtime.model import Model, ModelOptions
 from runtime.registry import ModelRegistry
 from runtime.tokenizer import Tokenizer
 
-__all__ = ["Engine", "EngineOptions", "EngineStats", "GenerationConfig", "Model", "ModelOptions", "ModelRegistry", "Tokenizer"]
+__all__ = [
+    "Engine",
+    "EngineOptions",
+    "EngineStats",
+    "GenerationConfig",
+    "Generator",
+    "Model",
+    "ModelOptions",
+    "ModelRegistry",
+    "Tokenizer",
+]

@@ -189,7 +189,7 @@ class CudaDevice(Device):
 
 
 def open_device(name: str) -> Device:
-    """The device of that name. Raises InvalidArgument for an unknown one, FailedPrecondition for one that is not there."""
+    """The device of that name. Raises InvalidArgument for an unknown one, FailedPrecondition for an absent one."""
     if name == "cpu":
         return CpuDevice()
     if name == "cuda":

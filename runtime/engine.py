@@ -13,19 +13,21 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
 
 from runtime.adapters import AdapterInfo
 from runtime.commands import Acknowledge, AnswerHook, Cancel, Command, Delivery, OutboxSink, Submit, deliver_now
 from runtime.errors import FailedPrecondition
 from runtime.executor import Executor, Outcome, RowRun
 from runtime.kv_cache import open_cache
-from runtime.model import Model
+from runtime.model import Model, ModelOptions
 from runtime.operations import LogitsEdit, Operation, SessionCreated, SessionSnapshot
 from runtime.scheduler import Plan, Policy, RowNeed, plan
 from runtime.session import HookAnswer, SessionStatus
 from runtime.session_runner import SessionRunner
 from runtime.session_table import SessionTable
 from runtime.slot_pool import SlotPool
+from runtime.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +104,30 @@ class Engine:
         self._draining = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=f"engine-{model.name}", daemon=True)
+
+    @classmethod
+    def open(
+        cls, path: Path, model_options: ModelOptions | None = None, options: EngineOptions | None = None
+    ) -> Engine:
+        """A started engine for the model folder at `path`, to be used as a context manager."""
+        engine = cls(Model.load(path, options=model_options), options)
+        engine.start()
+        return engine
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer. Raises FailedPrecondition where it has none."""
+        if self.model.tokenizer is None:
+            raise FailedPrecondition("NO_TOKENIZER", f"model {self.model.name} has no tokenizer")
+        return self.model.tokenizer
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
 
     # --- life --------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from runtime.operations import FloatArray, TokenArray
 
 
 def process(logits: FloatArray, parameters: SamplingParameters, tokens: TokenArray, new_tokens: int) -> FloatArray:
-    """All processors the parameters ask for. `tokens`: the row so far; `new_tokens`: of them generated since the append."""
+    """All processors the parameters ask for. tokens: the row so far, new_tokens of them since the last append."""
     if parameters.repetition_penalty != 1.0:
         logits = repetition_penalty(logits, tokens, parameters.repetition_penalty)
     if new_tokens < parameters.min_new_tokens and parameters.eos_token_id:

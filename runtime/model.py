@@ -160,7 +160,7 @@ class Model:
         tokens: [rows, n], of which row i begins at position starts[i]. The mask is [rows, mask_length] with ones up to
         each row's end; mask_length defaults to the longest row's end.
         """
-        names, (rows, count) = self.config.names, tokens.shape
+        names, count = self.config.names, tokens.shape[1]
         begin = np.asarray(starts, np.int64)[:, None]
         values: dict[str, NDArray[Any]] = {names.input_ids: tokens}
         if names.attention_mask in self.inputs:
@@ -190,10 +190,8 @@ class Model:
 
     def _check_signature(self) -> None:
         config, names = self.config, self.config.names
-        for name in [
-            names.input_ids,
-            *(past % layer for past in names.past for layer in (0, config.num_hidden_layers - 1)),
-        ]:
+        past = [name % layer for name in names.past for layer in range(config.num_hidden_layers)]
+        for name in [names.input_ids, *past]:
             if name not in self.inputs:
                 raise FailedPrecondition(
                     "MODEL_INVALID", f"the graph has no input {name!r}; it has: {', '.join(self.inputs)}"

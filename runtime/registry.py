@@ -82,7 +82,7 @@ class ModelRegistry:
         return found
 
     def engine_of(self, session_id: str) -> Engine:
-        """The engine that has a session. Raises NotFound: SESSION_NOT_FOUND, or SESSION_EXPIRED for one that idled out."""
+        """The engine that has a session. Raises NotFound (SESSION_NOT_FOUND, or SESSION_EXPIRED if it idled out)."""
         for engine in self._engines.values():
             if engine.has_session(session_id):
                 return engine
@@ -109,7 +109,7 @@ class ModelRegistry:
 
 
 def find_below(directories: Sequence[Path], path: str, kind: str) -> Path:
-    """The first existing `directory / path`. Raises PermissionDenied for a path that leaves its directory, and NotFound."""
+    """The first existing `directory / path`. Raises NotFound, and PermissionDenied for a path that leaves it."""
     if not path:
         raise InvalidArgument("path", path, "a path below one of the configured directories")
     for directory in directories:

@@ -43,7 +43,7 @@ class Plan:
 
 
 def plan(needs: Sequence[RowNeed], policy: Policy, budget: int, prefill_streak: int) -> Plan:
-    """needs: in order of arrival. budget: positions of prefill per iteration (the first prefill is taken whatever its size).
+    """needs: in order of arrival. budget: positions of prefill per iteration; the first is taken whatever its size.
 
     prefill_streak: iterations in a row that were prefill only.
     """

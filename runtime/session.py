@@ -1,4 +1,4 @@
-"""A session: rows, settings, and the operations waiting for their turn. Its state machine is here, its moves in `handlers`."""
+"""A session: rows, settings, and the operations waiting for their turn. What operations do is in `handlers`."""
 
 from __future__ import annotations
 

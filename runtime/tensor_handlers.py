@@ -78,7 +78,6 @@ def inputs_of_run(session: Session, row: Sequence, start: int, count: int, model
 
     An input with the dimension of the tokens covers those from where it was set on.
     """
-    batch, positions = model.inputs[model.config.names.input_ids].shape
     values = {}
     for name, info in model.extra_inputs.items():
         value = session.extra_inputs.get(name)
@@ -86,24 +85,20 @@ def inputs_of_run(session: Session, row: Sequence, start: int, count: int, model
             raise FailedPrecondition(
                 "INPUT_MISSING", f"the model needs input {name!r}; set it before a step", input=name
             )
-        index: list[slice] = []
-        for extent in info.shape:
-            if extent == batch:
-                index.append(slice(row.row, row.row + 1))
-            elif extent == positions:
-                first = start - session.extra_inputs_start[row.row]
-                index.append(slice(first, first + count))
-            else:
-                index.append(slice(None))
-        part = value[tuple(index)]
-        if positions in info.shape and (
-            index[info.shape.index(positions)].start < 0 or part.shape[info.shape.index(positions)] != count
-        ):
-            raise FailedPrecondition(
-                "INPUT_MISSING", f"input {name!r} does not cover positions {start} to {start + count - 1}", input=name
-            )
-        values[name] = part
+        values[name] = part_of_run(value, info, row.row, start - session.extra_inputs_start[row.row], count, model)
     return values
+
+
+def part_of_run(value: NDArray[Any], info: TensorInfo, row: int, first: int, count: int, model: Model) -> NDArray[Any]:
+    """The part of an input for positions [first, first + count) of a row, counted from where it was set."""
+    batch, positions = model.inputs[model.config.names.input_ids].shape
+    spans = {batch: slice(row, row + 1), positions: slice(first, first + count)}
+    part = value[tuple(spans.get(extent, slice(None)) for extent in info.shape)]
+    if positions in info.shape and (first < 0 or part.shape[info.shape.index(positions)] != count):
+        raise FailedPrecondition(
+            "INPUT_MISSING", f"input {info.name!r} does not cover the {count} next positions", input=info.name
+        )
+    return part
 
 
 def get_input(session: Session, operation: GetInput, model: Model, cache: KVCache) -> Handler:

@@ -94,7 +94,7 @@ class KVCache(ABC):
 
     @abstractmethod
     def read_past(self, slot: int, name: str, length: int) -> NDArray[Any]:
-        """The first `length` tokens of a slot as the graph's input or output `name` has them, batch dimension included."""
+        """The first `length` tokens of a slot as the graph's tensor `name` has them, batch dimension included."""
 
     @abstractmethod
     def restore(self, slot: int, saved: SavedRow) -> None:

@@ -32,7 +32,7 @@ class ConcatenatingCache(KVCache):
     @property
     def bytes_per_token(self) -> int:
         *outer, _, head_size = self._empty.shape
-        return len(self.past_names) * math.prod(outer) * head_size * int(self._empty.dtype.itemsize)
+        return int(len(self.past_names) * math.prod(outer) * head_size * self._empty.dtype.itemsize)
 
     def decode(self, rows: Sequence[RunRow], adapter: str) -> list[FloatArray]:
         by_length: defaultdict[int, list[int]] = defaultdict(list)

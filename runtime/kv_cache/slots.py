@@ -146,7 +146,7 @@ class _Window:
             self._binding.bind_output(name, "cpu")
 
     def run(self, tokens: NDArray[np.int64], starts: Sequence[int]) -> FloatArray:
-        """tokens [rows, n] at positions starts [rows] -> logits [rows, vocab_size], a view that the next run changes."""
+        """tokens [rows, n] at positions starts [rows] -> logits [rows, vocab_size], a view the next run changes."""
         end = max(starts) + tokens.shape[1]
         mask_length = min(-(-end // MASK_STEP) * MASK_STEP, self._model.max_length)
         for name, value in self._model.run_inputs(tokens, starts, mask_length).items():
