@@ -1,0 +1,40 @@
+"""What the server logs: one JSON object per line on stderr, or plain lines for people.
+
+Every record made while a call is served carries the call's id (`call`), so that one call's lines can be found.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextvars import ContextVar
+
+from pythonjsonlogger.json import JsonFormatter
+
+current_call: ContextVar[str] = ContextVar("current_call", default="")
+"""Id of the call that this task serves: its x-request-id metadata, or one made here."""
+
+
+class _CallFilter(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        if call := current_call.get():
+            record.call = call
+        return True
+
+
+def configure(level: str, style: str) -> None:
+    """Sends every logger to stderr. `level` as in ServerConfig.log_level, `style` as in log_format."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_CallFilter())
+    if style == "json":
+        handler.setFormatter(
+            JsonFormatter(
+                "{asctime}{levelname}{name}{message}",
+                style="{",
+                datefmt="%Y-%m-%dT%H:%M:%S%z",
+                rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
+            )
+        )
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
