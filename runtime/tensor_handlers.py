@@ -48,7 +48,7 @@ def check_mask(session: Session, mask: NDArray[Any], model: Model) -> None:
     length = session.length
     lengths = np.array([row.length for row in session.rows])
     expected = np.arange(length)[None, :] < lengths[:, None]
-    if mask.dtype.kind not in "bi" or mask.shape != expected.shape or not np.array_equal(mask != 0, expected):
+    if mask.dtype.kind not in "bi" or mask.shape != expected.shape or not np.array_equal(mask, expected):
         raise InvalidArgument(
             "attention_mask",
             f"{mask.dtype} {list(mask.shape)}",
