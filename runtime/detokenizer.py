@@ -18,8 +18,7 @@ _UNFINISHED = 3
 """Most U+FFFD an unfinished character decodes to: it has at most 3 bytes, and a decoder writes one for each or for all.
 """
 _WINDOW = 8
-"""Tokens in the window before it is cut to its newer half. Half of it holds an unfinished character and a token more,
-even if each token is one byte."""
+"""Tokens in the window before it is cut to its newer half."""
 
 
 class IncrementalDetokenizer:
@@ -45,7 +44,7 @@ class IncrementalDetokenizer:
             return ""
         self._window += new
         text = self._decode(self._window)
-        certain = text[: len(text) - _unfinished(text)]
+        certain = _certain(text)
         delta = self._deliver(certain)
         if len(self._window) > _WINDOW and self._delivered == certain:
             self._cut(held=len(text) - len(certain))
@@ -65,13 +64,12 @@ class IncrementalDetokenizer:
         return twin
 
     def _start_after(self, context: TokenIds) -> None:
-        """Fills the window with the end of the context: as many tokens as it takes to have a finished character."""
+        """Fills the window with the end of the context: as many tokens as it takes to have some certain text."""
         size = _WINDOW
         while True:
             self._window = self._tokenizer.with_text(context[-size:], self._skip_special_tokens)
             self._delivered = self._decode(self._window)
-            finished = len(self._delivered) - _unfinished(self._delivered)
-            if size >= len(context) or (finished > 0 and len(self._window) >= _WINDOW // 2):
+            if size >= len(context) or _certain(self._delivered):
                 return
             size *= 2
 
@@ -86,14 +84,14 @@ class IncrementalDetokenizer:
         return certain[known:]
 
     def _cut(self, held: int) -> None:
-        """Forgets the older half of the window.
+        """Forgets the older half of the window, if the newer one has some certain text.
 
-        A window may begin anywhere, also inside a character: UTF-8 finds its way again at the next one, and a decoder
-        that strips a leading space does so in the part that was delivered. So that part must not become empty.
+        Then it doesn't matter that the window may begin inside a character: an unfinished one at its end (the last
+        `held` of its text) begins later. And a decoder that strips a leading space has done so before new text comes.
         """
-        window = self._window[-max(_WINDOW // 2, len(self._window) // 2) :]
+        window = self._window[-(len(self._window) // 2) :]
         text = self._decode(window)
-        if len(text) > held:
+        if _certain(text):
             self._window = window
             self._delivered = text[: len(text) - held]
 
@@ -101,9 +99,10 @@ class IncrementalDetokenizer:
         return self._tokenizer.decode(token_ids, self._skip_special_tokens)
 
 
-def _unfinished(text: str) -> int:
-    """How many characters at the end of a decoded text may change with the next token."""
-    return min(_UNFINISHED, len(text) - len(text.rstrip(_REPLACEMENT)))
+def _certain(text: str) -> str:
+    """A decoded text without the characters at its end that may change with the next token."""
+    replaced = len(text) - len(text.rstrip(_REPLACEMENT))
+    return text[: len(text) - min(_UNFINISHED, replaced)]
 
 
 def _common_length(a: str, b: str) -> int:
