@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 
 from google.protobuf.duration_pb2 import Duration
@@ -18,10 +17,8 @@ _SETTINGS = frozenset(field.name for field in dataclasses.fields(GenerationConfi
 
 def renamed(field: str, error: InvalidArgument) -> InvalidArgument:
     """The same error about a field of another name."""
-    moved = copy.copy(error)
-    moved.field = field
+    moved = InvalidArgument(field, None, error.allowed)
     moved.message = error.message.replace(error.field, field, 1)
-    moved.metadata = error.metadata | {"field": field}
     return moved
 
 
