@@ -32,7 +32,7 @@ async def generate(server: ServerState, request: pb.GenerateRequest) -> AsyncGen
         for row in rows:
             if row.is_finished:
                 yield row.summary()
-        if created.snapshot.is_done:
+        if all(row.is_finished for row in rows):
             return
 
         wake, window = asyncio.Event(), Window()
@@ -84,8 +84,9 @@ class _Row:
     """What a row came to so far."""
 
     def __init__(self, index: int, row: RowSnapshot, created: SessionCreated, skip_text: bool) -> None:
-        self.finish_reason = row.finish_reason
-        self.stop_string = row.stop_string
+        is_full = row.length >= (created.config.max_length or 0)  # a prompt as long as a row may get
+        self.finish_reason = FinishReason.LENGTH if is_full else FinishReason.NONE
+        self.stop_string = ""
         self._summary = pb.RowSummary(
             row=index, prompt_tokens=row.length, seed=((created.config.seed or 0) + index * 2**32) % 2**64
         )

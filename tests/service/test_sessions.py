@@ -291,9 +291,8 @@ def test_rewinding_goes_back_by_row_and_not_forward(served: Served) -> None:
 def test_a_fork_goes_its_own_way_and_the_original_goes_on(served: Served) -> None:
     session = served.create(PROMPT)
     served.generate(session, 2)
-    request = pb.ForkSessionRequest(
-        session_id=session, new_session_id="forked", generation_config={"max_new_tokens": 9}
-    )
+    config = generation_pb2.GenerationConfig(max_new_tokens=9)
+    request = pb.ForkSessionRequest(session_id=session, new_session_id="forked", generation_config=config)
     fork = served.generator.ForkSession(request, timeout=TIMEOUT)
     assert (fork.state.session_id, fork.state.length) == ("forked", 6)
     assert fork.generation_config.max_new_tokens == 9
@@ -388,7 +387,8 @@ def test_inputs_the_engine_keeps_cannot_be_set_and_unknown_ones_are_listed(serve
 
 @pytest.mark.parametrize(
     "mask",
-    [np.zeros((1, 4), np.int64), np.ones((1, 9), np.int64), np.full((1, 4), -1, np.int64), np.ones(4, np.float32)],
+    [np.zeros((1, 4), np.int64), np.ones((1, 9), np.int64), np.full((1, 4), -1, np.int64), np.ones((1, 4), np.float32)],
+    ids=["zeros", "long", "negative", "floats"],
 )
 def test_a_mask_that_hides_or_invents_tokens_never_reaches_the_model(served: Served, mask: np.ndarray) -> None:
     session = served.create(PROMPT)
