@@ -60,8 +60,12 @@ class KVCache(ABC):
         self.past_names = [name % layer for layer in layers for name in names.past]
         self.present_names = [name % layer for layer in layers for name in names.present]
         self.slots = model.slots
-        self.lengths = np.zeros(model.slots, np.int64)
-        """Tokens each slot holds."""
+        self.rows = max(2, model.slots)
+        """Rows there is memory for: a slot that must not run alone has a neighbour, also where it is the only one."""
+        self.min_rows = 1
+        """Rows a decode run has at the least (see `runtime.kv_cache.probe`)."""
+        self.lengths = np.zeros(self.rows, np.int64)
+        """Tokens each row holds."""
 
     @abstractmethod
     def decode(self, rows: Sequence[RunRow], adapter: str) -> list[FloatArray]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from runtime.errors import FailedPrecondition
 from runtime.kv_cache.base import FloatArray, KVCache, RunOutput, RunRow, SavedRow
+from runtime.kv_cache.probe import smallest_exact_batch
 from runtime.model import Model
 
 
@@ -27,7 +28,8 @@ class ConcatenatingCache(KVCache):
         super().__init__(model)
         self._batch_axis = 1 if model.config.names.combined else 0
         self._empty = np.zeros(self._row_shape(), model.past_info().dtype)
-        self._rows: list[tuple[NDArray[Any], ...]] = [self._blank()] * model.slots
+        self._rows: list[tuple[NDArray[Any], ...]] = [self._blank()] * self.rows
+        self.min_rows = smallest_exact_batch(self)
 
     @property
     def bytes_per_token(self) -> int:
@@ -41,7 +43,8 @@ class ConcatenatingCache(KVCache):
         logits: dict[int, FloatArray] = {}
         for indices in by_length.values():
             output = self._run([rows[index] for index in indices], adapter, {}, ())
-            logits.update(zip(indices, self.last_logits(output[self.model.config.names.logits]), strict=True))
+            last = self.last_logits(output[self.model.config.names.logits])
+            logits.update(zip(indices, last, strict=False))
         return [logits[index] for index in range(len(rows))]
 
     def run_row(
@@ -53,7 +56,7 @@ class ConcatenatingCache(KVCache):
     ) -> RunOutput:
         output = self._run([row], adapter, extra_inputs or {}, output_names)
         logits = self.last_logits(output[self.model.config.names.logits])[0]
-        return RunOutput(logits, {name: output[name] for name in output_names})
+        return RunOutput(logits, {name: output[name][:1] for name in output_names})
 
     def truncate(self, slot: int, length: int) -> None:
         if length < self.lengths[slot]:
@@ -83,6 +86,9 @@ class ConcatenatingCache(KVCache):
         output_names: Sequence[str],
     ) -> dict[str, NDArray[Any]]:
         """Rows of equal start and count, as one batch. Returns the named outputs and the logits."""
+        asked = len(rows)
+        if len(rows) < self.min_rows and len(rows[0].tokens) == 1 and not extra_inputs:
+            rows = [*rows, *rows]  # a row that must not run alone runs beside itself
         tokens = np.stack([row.tokens for row in rows])
         values = {**self.model.run_inputs(tokens, [row.start for row in rows]), **extra_inputs}
         start = rows[0].start
@@ -97,7 +103,7 @@ class ConcatenatingCache(KVCache):
         feed.update(self.model.adapter_values(adapter))
         results = self.model.session.run_with_ort_values(names, feed)
         output = {name: value.numpy() for name, value in zip(names, results, strict=True)}
-        for place, row in enumerate(rows):
+        for place, row in enumerate(rows[:asked]):
             self._rows[row.slot] = tuple(self._row_of(output[name], place, len(rows)) for name in self.present_names)
             self.lengths[row.slot] = row.end
         return output

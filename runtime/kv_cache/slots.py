@@ -2,7 +2,7 @@
 
 A prefill binds the shape [1, ...] at its slot; a decode step binds a contiguous window of slots. Rows of the window
 that are not asked for run along with a dummy token: it lands one position past their length, where the next real run
-writes over it. A full slot has no such position and never runs along.
+writes over it. A full slot has no such position: its last one is put back after the run.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from runtime.errors import FailedPrecondition
 from runtime.kv_cache.base import FloatArray, KVCache, RunOutput, RunRow, SavedRow
+from runtime.kv_cache.probe import smallest_exact_batch
+from runtime.kv_cache.window import Window
 from runtime.kv_cache.windows import plan_windows
 from runtime.model import Model
 
-MASK_STEP = 64
-"""Masks are this much longer than needed at most, so that a window is bound anew only every so many steps."""
 MAX_WINDOWS = 64
 """Bindings kept. Each holds its logits: rows * width floats."""
 
@@ -34,9 +34,10 @@ class SlotCache(KVCache):
         names, past = model.config.names, model.past_info()
         if names.combined or len(past.shape) != 4 or not isinstance(past.shape[1], int):
             raise FailedPrecondition("MODEL_UNSUPPORTED", f"a shared cache of shape {past.shape} is not supported")
-        shape = (len(self.past_names), model.slots, past.shape[1], model.max_length, _head_size(model))
+        shape = (len(self.past_names), self.rows, past.shape[1], model.max_length, _head_size(model))
         self.buffer = model.device.allocate(shape, past.dtype)
-        self._windows: OrderedDict[tuple[int, int, str], _Window] = OrderedDict()
+        self._windows: OrderedDict[tuple[int, int, str], Window] = OrderedDict()
+        self.min_rows = smallest_exact_batch(self)
 
     @property
     def bytes_per_token(self) -> int:
@@ -45,17 +46,10 @@ class SlotCache(KVCache):
 
     def decode(self, rows: Sequence[RunRow], adapter: str) -> list[FloatArray]:
         by_slot = {row.slot: row for row in rows}
-        full = {int(slot) for slot in np.flatnonzero(self.lengths >= self.model.max_length)}
         logits: dict[int, FloatArray] = {}
-        for first, count in plan_windows(sorted(by_slot), full):
-            window = self._window(first, count, adapter)
-            slots = range(first, first + count)
-            tokens = np.array([[by_slot[slot].tokens[0] if slot in by_slot else 0] for slot in slots], np.int64)
-            starts = [by_slot[slot].start if slot in by_slot else int(self.lengths[slot]) for slot in slots]
-            values = window.run(tokens, starts)
-            logits.update((slot, values[slot - first]) for slot in slots if slot in by_slot)
-        for row in rows:
-            self.lengths[row.slot] = max(self.lengths[row.slot], row.end)
+        for first, count in plan_windows(sorted(by_slot), self.rows, self.min_rows):
+            values = self._run(self._window(first, count, adapter), by_slot)
+            logits.update((slot, values[slot - first]) for slot in by_slot if first <= slot < first + count)
         return [logits[row.slot] for row in rows]
 
     def run_row(
@@ -65,10 +59,31 @@ class SlotCache(KVCache):
         extra_inputs: Mapping[str, NDArray[Any]] | None = None,
         output_names: Sequence[str] = (),
     ) -> RunOutput:
-        window = _Window(self, row.slot, 1, adapter, extra_inputs, output_names)
-        values = window.run(row.tokens[None, :], [row.start])
-        self.lengths[row.slot] = max(self.lengths[row.slot], row.end)
-        return RunOutput(values[0], window.named_outputs())
+        first, count = row.slot, 1
+        if len(row.tokens) == 1 and not extra_inputs:
+            ((first, count),) = plan_windows([row.slot], self.rows, self.min_rows)
+        window = Window(self, first, count, adapter, extra_inputs, output_names)
+        values = self._run(window, {row.slot: row})
+        place = row.slot - first
+        outputs = {name: value[place : place + 1] for name, value in window.named_outputs().items()}
+        return RunOutput(values[place], outputs)
+
+    def _run(self, window: Window, by_slot: Mapping[int, RunRow]) -> FloatArray:
+        """Runs a window: its rows in `by_slot`, and the others with a dummy token at the end of what they hold."""
+        slots = range(window.first, window.first + window.count)
+        idle = [slot for slot in slots if slot not in by_slot]
+        last = self.model.max_length - 1
+        ends = {slot: min(int(self.lengths[slot]), last) for slot in idle}
+        kept = {slot: self.buffer.read(_position(slot, last)) for slot in idle if self.lengths[slot] > last}
+        blank = np.zeros(len(next(iter(by_slot.values())).tokens), np.int64)
+        tokens = np.stack([by_slot[slot].tokens if slot in by_slot else blank for slot in slots])
+        values = window.run(tokens, [by_slot[slot].start if slot in by_slot else ends[slot] for slot in slots])
+        for slot, content in kept.items():
+            self.buffer.write(_position(slot, last), content)
+        for slot in slots:
+            if slot in by_slot:
+                self.lengths[slot] = max(self.lengths[slot], by_slot[slot].end)
+        return values
 
     def truncate(self, slot: int, length: int) -> None:
         self.lengths[slot] = min(self.lengths[slot], length)
@@ -105,81 +120,19 @@ class SlotCache(KVCache):
             binding.bind_input(past, device, 0, self.buffer.dtype, shape, pointer)
             binding.bind_output(present, device, 0, self.buffer.dtype, shape, pointer)
 
-    def _window(self, first: int, count: int, adapter: str) -> _Window:
+    def _window(self, first: int, count: int, adapter: str) -> Window:
         key = (first, count, adapter)
         if key not in self._windows:
-            self._windows[key] = _Window(self, first, count, adapter)
+            self._windows[key] = Window(self, first, count, adapter)
             if len(self._windows) > MAX_WINDOWS:
                 self._windows.popitem(last=False)
         self._windows.move_to_end(key)
         return self._windows[key]
 
 
-class _Window:
-    """A binding of slots [first, first + count) with one adapter, kept between steps."""
-
-    def __init__(
-        self,
-        cache: SlotCache,
-        first: int,
-        count: int,
-        adapter: str,
-        extra_inputs: Mapping[str, NDArray[Any]] | None = None,
-        output_names: Sequence[str] = (),
-    ) -> None:
-        self._cache = cache
-        self._model = cache.model
-        self._count = count
-        self._binding = self._model.session.io_binding()
-        self._inputs: dict[str, NDArray[Any]] = {}
-        self._logits = np.empty((0, 0, 0), np.float32)
-        cache.bind_rows(self._binding, first, count)
-        # The binding holds addresses only: what lies there must live as long as it.
-        self._adapter = dict(self._model.adapter_values(adapter))
-        for name, value in self._adapter.items():
-            self._binding.bind_ortvalue_input(name, value)
-        self._extra_inputs = {name: np.ascontiguousarray(value) for name, value in (extra_inputs or {}).items()}
-        for name, extra in self._extra_inputs.items():
-            self._binding.bind_cpu_input(name, extra)
-        self._output_names = list(output_names)
-        for name in self._output_names:
-            self._binding.bind_output(name, "cpu")
-
-    def run(self, tokens: NDArray[np.int64], starts: Sequence[int]) -> FloatArray:
-        """tokens [rows, n] at positions starts [rows] -> logits [rows, vocab_size], a view the next run changes."""
-        end = max(starts) + tokens.shape[1]
-        mask_length = min(-(-end // MASK_STEP) * MASK_STEP, self._model.max_length)
-        for name, value in self._model.run_inputs(tokens, starts, mask_length).items():
-            self._set_input(name, value)
-        self._bind_logits(tokens.shape[1])
-        self._model.session.run_with_iobinding(self._binding)
-        return self._cache.last_logits(self._logits)
-
-    def named_outputs(self) -> dict[str, NDArray[Any]]:
-        """The outputs asked for, of the last run."""
-        if not self._output_names:
-            return {}
-        values = dict(zip(self._bound_outputs(), self._binding.get_outputs(), strict=True))
-        return {name: values[name].numpy() for name in self._output_names}
-
-    def _bound_outputs(self) -> list[str]:
-        return [*self._cache.present_names, *self._output_names, self._model.config.names.logits]
-
-    def _set_input(self, name: str, value: NDArray[Any]) -> None:
-        held = self._inputs.get(name)
-        if held is None or held.shape != value.shape or self._model.device.host_inputs_are_copied:
-            self._inputs[name] = value
-            self._binding.bind_input(name, "cpu", 0, value.dtype, list(value.shape), int(value.ctypes.data))
-        else:
-            held[...] = value
-
-    def _bind_logits(self, count: int) -> None:
-        name = self._model.config.names.logits
-        positions = 1 if self._model.keeps_last_logits_only else count
-        shape = (self._count, positions, self._model.logits_width)
-        if self._logits.shape != shape:
-            self._logits = np.empty(shape, self._model.outputs[name].dtype)
-            self._binding.bind_output(name, "cpu", 0, self._logits.dtype, list(shape), int(self._logits.ctypes.data))
+def _position(slot: int, position: int) -> tuple[int | slice, ...]:
+    """Index of one position of a slot, in all tensors and heads."""
+    return slice(None), slot, slice(None), slice(position, position + 1)
 
 
 def _head_size(model: Model) -> int:
