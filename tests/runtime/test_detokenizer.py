@@ -198,6 +198,12 @@ def test_special_tokens_in_the_context_do_not_hide_the_word_before_them() -> Non
     assert IncrementalDetokenizer(tokenizer, context, skip_special_tokens=False).push([end, word]) == "<end> stop"
 
 
+def test_special_tokens_in_the_context_do_not_hide_the_start_of_a_character() -> None:
+    first, second, third, last = byte_ids(LLAMA, "🙂".encode())
+    special = [LLAMA.to_token_id("<|end|>")] * 100
+    assert IncrementalDetokenizer(LLAMA, [first, *special, second, *special[:6], third]).push([last]) == "🙂"
+
+
 def test_ids_the_tokenizer_does_not_know_add_no_text() -> None:
     """Models may be wider than their tokenizer."""
     assert stream(IncrementalDetokenizer(LLAMA, [512]), [[71], [512], [600, 72]]) == ["a", "", "b"]
