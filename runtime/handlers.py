@@ -292,7 +292,7 @@ def take_token(session: Session, row: Row, token: int, model: Model) -> RowToken
         text += delta.text
         if delta.stop_string is not None:
             row.finish(FinishReason.STOP_STRING, delta.stop_string)
-    return RowToken(row.row, token, text, row.finish_reason)
+    return RowToken(row.row, token, text, row.finish_reason, row.stop_string)
 
 
 def collect(outputs: dict[int, RowOutput], told: RowToken) -> None:

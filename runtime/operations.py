@@ -75,6 +75,7 @@ class RowToken:
     token_id: int
     text: str
     finish_reason: FinishReason
+    stop_string: str
 
 
 @dataclass(frozen=True, slots=True)
