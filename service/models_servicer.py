@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from service.convert.fields import duration
+from service.convert.fields import duration, path
 from service.convert.models import from_adapter, from_model, from_tensor_infos
 from service.interceptor import Context
 from service.paging import page
@@ -48,7 +48,7 @@ class ModelsServicer(models_pb2_grpc.ModelsServicer):
         )
 
     async def LoadModel(self, request: pb.LoadModelRequest, context: Context) -> pb.LoadModelResponse:
-        engine = await asyncio.to_thread(self._registry.load, request.model, request.path)
+        engine = await asyncio.to_thread(self._registry.load, request.model, path(request.path))
         return pb.LoadModelResponse(model=from_model(engine.model))
 
     async def UnloadModel(self, request: pb.UnloadModelRequest, context: Context) -> pb.UnloadModelResponse:
@@ -62,7 +62,7 @@ class ModelsServicer(models_pb2_grpc.ModelsServicer):
 
     async def LoadAdapter(self, request: pb.LoadAdapterRequest, context: Context) -> pb.LoadAdapterResponse:
         load = self._registry.load_adapter
-        adapter = await asyncio.to_thread(load, request.model, request.adapter, request.path)
+        adapter = await asyncio.to_thread(load, request.model, request.adapter, path(request.path))
         return pb.LoadAdapterResponse(adapter=from_adapter(adapter))
 
     async def UnloadAdapter(self, request: pb.UnloadAdapterRequest, context: Context) -> pb.UnloadAdapterResponse:

@@ -51,11 +51,10 @@ async def generate(server: ServerState, request: pb.GenerateRequest) -> AsyncGen
                     row = rows[token.row]
                     row.take(token)
                     if row.is_finished:
-                        row.stop_string = engine.snapshot(session_id).snapshot.rows[token.row].stop_string
                         yield row.summary()
             elif isinstance(message, Generated):
                 for row in rows:
-                    if not row.is_finished:
+                    if not row.is_finished:  # it was interrupted
                         row.finish_reason = FinishReason.STOPPED
                         yield row.summary()
                 return
@@ -102,6 +101,7 @@ class _Row:
         self._summary.token_ids.append(token.token_id)
         self._texts.append(token.text)
         self.finish_reason = token.finish_reason
+        self.stop_string = token.stop_string
 
     def summary(self) -> pb.GenerateResponse:
         """All of it."""

@@ -45,7 +45,7 @@ SERVICES = tuple(
         (tokenizer_pb2.DESCRIPTOR, "Tokenizer"),
     )
 )
-LAST_WRITES = 2.0
+LAST_WRITES = 1.0
 """Seconds for replies that are made already to reach their clients once the engines have stopped."""
 
 

@@ -11,6 +11,8 @@ from runtime.errors import InvalidArgument
 from runtime.generation_config import GenerationConfig
 
 MAX_REQUEST_ID_BYTES = 128
+MAX_PATH_BYTES = 1024
+MAX_PATH_PART_BYTES = 255
 
 _SETTINGS = frozenset(field.name for field in dataclasses.fields(GenerationConfig))
 
@@ -36,6 +38,15 @@ def request_id(value: str) -> str:
     """A request id that is short enough to be kept."""
     if len(value.encode()) > MAX_REQUEST_ID_BYTES:
         raise InvalidArgument("request_id", value, f"at most {MAX_REQUEST_ID_BYTES} bytes")
+    return value
+
+
+def path(value: str) -> str:
+    """A path that a file system can be asked for."""
+    too_long = any(len(part.encode()) > MAX_PATH_PART_BYTES for part in value.split("/"))
+    if "\0" in value or too_long or len(value.encode()) > MAX_PATH_BYTES:
+        allowed = f"at most {MAX_PATH_BYTES} bytes, {MAX_PATH_PART_BYTES} between slashes, none of them 0"
+        raise InvalidArgument("path", value, allowed)
     return value
 
 

@@ -102,7 +102,6 @@ def serving(**settings: Any) -> Iterator[Served]:
             asyncio.run(run())
         except BaseException as error:
             started.put(error)
-            raise
 
     thread = threading.Thread(target=run_thread)
     thread.start()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from google.rpc import code_pb2
 from serving import TIMEOUT, Refusal, Served, Stream, refused, serving, tensor, tokens, wait_until
+
 from tokenloom.v1 import generation_pb2, types_pb2
 from tokenloom.v1 import generator_pb2 as pb
 

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from serving import TIMEOUT, Refusal, Served, refused, serving, tokens, wait_until
+
 from tokenloom.v1 import generator_pb2 as pb
 from tokenloom.v1 import generator_pb2_grpc
 

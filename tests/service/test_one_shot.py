@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from serving import TIMEOUT, Refusal, Served, serving, tokens, wait_until
+
 from tokenloom.v1 import generation_pb2, types_pb2
 from tokenloom.v1 import generator_pb2 as pb
 
