@@ -122,7 +122,8 @@ class Session:
         """Whether tokens and kinds are enough to compute the cache again. Not after a switch of adapters or inputs."""
         self.queue: deque[Operation] = deque()
         self.active: Active | None = None
-        self.results: OrderedDict[str, Any] = OrderedDict()
+        self.results: OrderedDict[tuple[type[Operation], str], Any] = OrderedDict()
+        """By kind of operation and request id: an id means nothing to an operation of another kind."""
         self.status = SessionStatus.IDLE
         self.last_used = 0.0
         """Seconds since the epoch."""
@@ -186,9 +187,9 @@ class Session:
         other.exact_recompute = self.exact_recompute
         return other
 
-    def remember(self, request_id: str, result: Any) -> None:
+    def remember(self, operation: Operation, result: Any) -> None:
         """Keeps a result for retries."""
-        if request_id:
-            self.results[request_id] = result
+        if operation.request_id:
+            self.results[type(operation), operation.request_id] = result
             if len(self.results) > KEPT_RESULTS:
                 self.results.popitem(last=False)

@@ -136,11 +136,12 @@ class SessionRunner:
         """Whether the operation's request id was seen: then it gets the first one's result, now or when it is there."""
         if not operation.request_id:
             return False
-        if operation.request_id in session.results:
-            operation.sink.on_result(session.results[operation.request_id])
+        key = (type(operation), operation.request_id)
+        if key in session.results:
+            operation.sink.on_result(session.results[key])
             return True
         active = session.active
-        if active is not None and active.operation.request_id == operation.request_id:
+        if active is not None and (type(active.operation), active.operation.request_id) == key:
             active.followers.append(operation)
             return True
         return False
@@ -304,7 +305,7 @@ class SessionRunner:
             else:
                 operation.sink.on_result(result)
         if error is None:
-            session.remember(active.operation.request_id, result)
+            session.remember(active.operation, result)
         elif isinstance(active.operation, operations.Create):
             self.end(session, "SESSION_CLOSED")
             return
