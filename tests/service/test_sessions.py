@@ -481,6 +481,17 @@ def test_a_retry_that_comes_while_the_first_still_waits_gets_its_answer_too(serv
     assert served.length(session) == 24
 
 
+def test_an_id_means_nothing_to_a_request_of_another_kind(served: Served) -> None:
+    session = served.create(PROMPT, request_id="one-id-for-all")
+    append = pb.AppendTokensRequest(session_id=session, inputs=[tokens([1])], request_id="one-id-for-all")
+    assert served.generator.AppendTokens(append, timeout=TIMEOUT).state.length == 5
+    assert served.generate(session, 2, request_id="one-id-for-all").state.length == 7
+    rewind = pb.RewindToRequest(session_id=session, length=4, request_id="one-id-for-all")
+    assert served.generator.RewindTo(rewind, timeout=TIMEOUT).state.length == 4
+    assert served.generator.AppendTokens(append, timeout=TIMEOUT).state.length == 5, "told, not done"
+    assert served.length(session) == 4
+
+
 def test_a_failed_request_may_be_tried_again_under_its_id(served: Served) -> None:
     session = served.create(PROMPT, generation_config={"max_length": 6})
     append = served.generator.AppendTokens
