@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -104,13 +105,13 @@ class Model:
     def slots(self) -> int:
         return self.options.slots
 
-    @property
+    @cached_property
     def logits_width(self) -> int:
         """Extent of the last dimension of the logits: at least vocab_size, often padded to a round number."""
         width = self.outputs[self.config.names.logits].shape[-1]
         return width if isinstance(width, int) else self.config.vocab_size
 
-    @property
+    @cached_property
     def vocab_size(self) -> int:
         """Tokens that exist: ids are below it, and none at or above it is ever sampled."""
         sizes = [self.config.vocab_size, self.logits_width]
@@ -129,19 +130,19 @@ class Model:
             pad_token_id=config.pad_token_id if (config.pad_token_id or 0) < self.vocab_size else 0,
         )
 
-    @property
+    @cached_property
     def keeps_last_logits_only(self) -> bool:
         """Whether the graph gives logits of the last position alone: [batch, 1, width]."""
         return self.outputs[self.config.names.logits].shape[1] == 1
 
-    @property
+    @cached_property
     def managed_inputs(self) -> frozenset[str]:
         """Inputs the engine itself provides."""
         names = self.config.names
         past = [name % layer for name in names.past for layer in range(self.config.num_hidden_layers)]
         return frozenset({names.input_ids, names.attention_mask, names.position_ids, *past})
 
-    @property
+    @cached_property
     def extra_inputs(self) -> dict[str, TensorInfo]:
         """Inputs a session may set: those beyond tokens, mask, positions, cache and adapters."""
         return {name: info for name, info in self.inputs.items() if name not in self.managed_inputs}
