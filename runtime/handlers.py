@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from runtime.errors import ContextLengthExceeded, FailedPrecondition, InvalidArgument
+from runtime.errors import ContextLengthExceeded, FailedPrecondition, InvalidArgument, Unimplemented
 from runtime.logits_edits import check_edit, check_selector, check_tokens, edited, is_complete, select
 from runtime.model import Model
 from runtime.operations import (
@@ -340,6 +340,8 @@ def set_runtime_option(session: Session, operation: SetRuntimeOption, model: Mod
     allowed = RUNTIME_OPTIONS[operation.key]
     if operation.value not in allowed:
         raise InvalidArgument("value", operation.value, f"one of {', '.join(allowed)} for {operation.key}")
+    if operation.key == "cuda_graph" and operation.value == "1" and model.device.name == "cuda":
+        raise Unimplemented("capturing CUDA graphs is not implemented; leave cuda_graph at 0")
     session.options[operation.key] = operation.value
     return Value(session.snapshot(), None)
     yield
