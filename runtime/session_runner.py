@@ -45,6 +45,8 @@ from runtime.slot_pool import SlotPool
 logger = logging.getLogger(__name__)
 
 MAX_REQUEST_ID_BYTES = 128
+EXPIRY_INTERVAL = 0.1
+"""Seconds between looks at idle timeouts."""
 
 
 class SessionRunner:
@@ -69,6 +71,7 @@ class SessionRunner:
         self._on_session_end = on_session_end
         self._busy: dict[Session, None] = {}
         """Sessions with something to do that does not wait for a client, in order of arrival."""
+        self._next_expiry = 0.0
 
     @property
     def busy(self) -> bool:
@@ -129,6 +132,7 @@ class SessionRunner:
                 operation.sink.on_result(SessionCreated(made.snapshot(), made.parameters.as_config()))
             return
         session = self._table.create(operation)
+        operation.session_id = session.session_id
         session.queue.append(operation)
         self._busy[session] = None
 
@@ -147,21 +151,22 @@ class SessionRunner:
         return False
 
     def _cancel(self, operation: Operation) -> None:
-        for session in self._table.all():
-            active = session.active
-            if operation in session.queue:
-                session.queue.remove(operation)
-                operation.sink.on_error(Cancelled())
-                if isinstance(operation, operations.Create):
-                    self.end(session, "SESSION_CLOSED")
-                return
-            if active is not None and active.operation is operation:
-                self._throw(session, Interrupted() if isinstance(operation, Generate) else Cancelled())
-                return
-            if active is not None and operation in active.followers:
-                active.followers.remove(operation)
-                operation.sink.on_error(Cancelled())
-                return
+        session = self._table.get(operation.session_id)
+        if session is None:
+            return
+        active = session.active
+        if operation in session.queue:
+            session.queue.remove(operation)
+            operation.sink.on_error(Cancelled())
+            if isinstance(operation, operations.Create):
+                self.end(session, "SESSION_CLOSED")
+            else:
+                self._settle(session)
+        elif active is not None and active.operation is operation:
+            self._throw(session, Interrupted() if isinstance(operation, Generate) else Cancelled())
+        elif active is not None and operation in active.followers:
+            active.followers.remove(operation)
+            operation.sink.on_error(Cancelled())
 
     def _interrupt(self, session: Session, operation: Operation) -> None:
         queued = [waiting for waiting in session.queue if isinstance(waiting, Generate)]
@@ -324,16 +329,15 @@ class SessionRunner:
         self._resume(session, None, error)
 
     def _active_of(self, operation: Operation) -> Active | None:
-        for session in self._table.all():
-            if session.active is not None and session.active.operation is operation:
-                return session.active
-        return None
+        session = self._table.get(operation.session_id)
+        active = None if session is None else session.active
+        return active if active is not None and active.operation is operation else None
 
     def _wake(self, operation: Operation, kind: type, value: Any) -> None:
-        for session in self._table.all():
-            active = session.active
-            if active is not None and active.operation is operation and isinstance(active.need, kind):
-                self._resume(session, value)
+        """Resumes the operation if it waits for this kind of thing."""
+        active = self._active_of(operation)
+        if active is not None and isinstance(active.need, kind):
+            self._resume(self._table.find(operation.session_id), value)
 
     # --- between runs ------------------------------------------------------------------------------------------------
 
@@ -396,6 +400,9 @@ class SessionRunner:
     def expire(self) -> None:
         """Closes sessions that idled for longer than they may."""
         now = time.time()
+        if now < self._next_expiry:
+            return
+        self._next_expiry = now + EXPIRY_INTERVAL
         for session in self._table.all():
             idle = session.status in (SessionStatus.IDLE, SessionStatus.HELD) and not session.queue
             if idle and session.expire_time < now:

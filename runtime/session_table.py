@@ -41,6 +41,9 @@ class SessionTable:
     def is_expired(self, session_id: str) -> bool:
         return session_id in self._expired
 
+    def get(self, session_id: str) -> Session | None:
+        return self._sessions.get(session_id)
+
     def find(self, session_id: str) -> Session:
         """Raises NotFound, with reason SESSION_EXPIRED for one that idled out."""
         session = self._sessions.get(session_id)

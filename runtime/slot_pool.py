@@ -50,12 +50,7 @@ class SlotPool:
             if row.slot is None:
                 continue
             row.keep_logits()
-            size = row.computed * self._cache.bytes_per_token
-            if row.computed and (self.saved_bytes + size <= self._budget or not session.exact_recompute):
-                row.saved = self._cache.save(row.slot, row.computed)
-                self.saved_bytes += row.saved.nbytes
-            else:
-                row.computed = 0
+            self._save(row, row, row.slot, session)
             self._give_back(row)
 
     def release(self, session: Session) -> None:
@@ -77,13 +72,21 @@ class SlotPool:
         for row, copy in zip(source.rows, target.rows, strict=True):
             if row.slot is None:
                 copy.saved = row.saved
+                self.saved_bytes += 0 if row.saved is None else row.saved.nbytes
             elif spare:
                 copy.slot = self._free.pop()
                 self._cache.copy(row.slot, copy.slot, row.computed)
-            elif row.computed:
-                copy.saved = self._cache.save(row.slot, row.computed)
-            if copy.saved is not None:
-                self.saved_bytes += copy.saved.nbytes
+            else:
+                self._save(row, copy, row.slot, source)
+
+    def _save(self, source: Sequence, target: Sequence, slot: int, session: Session) -> None:
+        """Gives `target` a host copy of what `source` has in its slot, or lets it start over from its tokens."""
+        size = source.computed * self._cache.bytes_per_token
+        if source.computed and (self.saved_bytes + size <= self._budget or not session.exact_recompute):
+            target.saved = self._cache.save(slot, source.computed)
+            self.saved_bytes += target.saved.nbytes
+        else:
+            target.computed = 0
 
     def _make_room(self, session: Session, count: int, sessions: list[Session]) -> bool:
         def others(candidates: Iterable[Session]) -> list[Session]:
