@@ -29,7 +29,7 @@ class ServerConfig(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 or [::] for every interface.")
     port: Port = Field(50051, description="Port to listen on; 0 for any free one.")
     reflection: bool = Field(True, description="Answer gRPC server reflection.")
-    max_message_bytes: PositiveInt = Field(64 * MIB, description="Largest message taken and sent.")
+    max_message_bytes: int = Field(64 * MIB, ge=MIB, le=2048 * MIB - 1, description="Largest message taken and sent.")
 
     models: dict[str, str] = Field(
         default_factory=dict,

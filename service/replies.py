@@ -7,6 +7,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from runtime.errors import FailedPrecondition
 from runtime.operations import Generated, SessionCreated, Value
 from service.convert.inputs import tokenizer_of
 from service.convert.logits import from_logits
@@ -39,6 +40,13 @@ def tensor_in(reply: Callable[..., Message], field: str) -> Callable[[Any, Any, 
     """A reply of the state and the tensor that was asked for by name."""
 
     def render(request: Any, result: Value, target: Target) -> Message:
+        if result.value.nbytes > target.reply_limit:
+            raise FailedPrecondition(
+                "REPLY_TOO_LARGE",
+                f"{request.name!r} has {result.value.nbytes} bytes; a message takes {target.reply_limit}",
+                size=result.value.nbytes,
+                limit=target.reply_limit,
+            )
         tensor = types_pb2.NamedTensor(name=request.name, tensor=from_array(result.value))
         return reply(state=target.state(result.snapshot), **{field: tensor})
 

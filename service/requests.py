@@ -9,13 +9,14 @@ from google.protobuf.message import Message
 
 from runtime import operations
 from runtime.errors import InvalidArgument
-from runtime.operations import Operation, Sink
+from runtime.operations import LogitsSelector, Operation, Sink
 from service.convert import fields
 from service.convert.inputs import to_inputs, tokenizer_of
-from service.convert.logits import to_edits, to_selector
+from service.convert.logits import size_of_logits, to_edits, to_selector
 from service.convert.settings import to_config
 from service.convert.tensors import to_array
 from service.target import Target
+from tokenloom.v1 import generation_pb2
 from tokenloom.v1 import generator_pb2 as pb
 
 
@@ -57,11 +58,11 @@ def generate_next_token(request: pb.GenerateNextTokenRequest, target: Target, si
 def generate_tokens(request: pb.GenerateTokensRequest, target: Target, sink: Sink) -> operations.Generate:
     read = hook = None
     if request.HasField("return_logits"):
-        read = to_selector(request.return_logits, target.vocab_size, "return_logits")
+        read = _selector(request.return_logits, target, "return_logits")
     if request.HasField("logits_hook"):
         if not target.streamed:
             raise InvalidArgument("logits_hook", "set", "set in Converse only")
-        hook = to_selector(request.logits_hook.selector, target.vocab_size, "logits_hook.selector")
+        hook = _selector(request.logits_hook.selector, target, "logits_hook.selector")
     return operations.Generate(
         **_changing(request, target, sink),
         steps=request.steps if request.HasField("steps") else None,
@@ -82,7 +83,7 @@ def rewind_to(request: pb.RewindToRequest, target: Target, sink: Sink) -> operat
 
 
 def get_logits(request: pb.GetLogitsRequest, target: Target, sink: Sink) -> operations.GetLogits:
-    selector = to_selector(request.selector, target.vocab_size, "selector")
+    selector = _selector(request.selector, target, "selector")
     return operations.GetLogits(session_id=target.session_id, sink=sink, selector=selector)
 
 
@@ -142,6 +143,16 @@ def _changing(request: Any, target: Target, sink: Sink) -> dict[str, Any]:
         "request_id": fields.request_id(request.request_id),
         "expected_length": request.expected_length if request.HasField("expected_length") else None,
     }
+
+
+def _selector(message: generation_pb2.LogitsSelector, target: Target, field: str) -> LogitsSelector:
+    """Which logits to read; not more than a reply can carry."""
+    selector = to_selector(message, target.vocab_size, field)
+    size, limit = size_of_logits(message, target.vocab_size), target.reply_limit
+    if size * target.engine.model.slots > limit and size * target.rows > limit:
+        allowed = f"at most {limit} bytes in a message; ask for fewer tokens or FLOAT16"
+        raise InvalidArgument(field, f"{size * target.rows} bytes of logits", allowed)
+    return selector
 
 
 def _idle_timeout(request: pb.CreateSessionRequest | pb.ForkSessionRequest, target: Target) -> float | None:

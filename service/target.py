@@ -11,6 +11,9 @@ from service.convert.state import from_snapshot
 from service.state import ServerState
 from tokenloom.v1 import generator_pb2 as pb
 
+REPLY_OVERHEAD_BYTES = 64 * 1024
+"""Room in a reply for everything beside a tensor."""
+
 
 @dataclass
 class Target:
@@ -29,6 +32,11 @@ class Target:
     @property
     def vocab_size(self) -> int:
         return self.engine.model.vocab_size
+
+    @property
+    def reply_limit(self) -> int:
+        """Most bytes of a tensor in a reply."""
+        return self.server.config.max_message_bytes - REPLY_OVERHEAD_BYTES
 
     def state(self, snapshot: SessionSnapshot) -> pb.SessionState:
         """The state that rides in a reply."""

@@ -19,6 +19,8 @@ _KINDS = {
     generation_pb2.EDIT_OPERATION_ADD: EditKind.ADD,
     generation_pb2.EDIT_OPERATION_MULTIPLY: EditKind.MULTIPLY,
 }
+MAX_VARINT_BYTES = 5
+"""Of a token id in a message."""
 _FLOATS = (types_pb2.DATA_TYPE_FLOAT32, types_pb2.DATA_TYPE_FLOAT16)
 
 
@@ -38,6 +40,18 @@ def to_selector(message: generation_pb2.LogitsSelector, vocab_size: int, field: 
             return LogitsSelector(token_ids=tokens)
         case _:
             return LogitsSelector()
+
+
+def size_of_logits(message: generation_pb2.LogitsSelector, vocab_size: int) -> int:
+    """Bytes a row of these logits takes in a message, at most."""
+    value = 2 if message.dtype == types_pb2.DATA_TYPE_FLOAT16 else 4
+    match message.WhichOneof("selection"):
+        case "top_k":
+            return message.top_k * (value + MAX_VARINT_BYTES)
+        case "token_ids":
+            return len(message.token_ids.ids) * (value + MAX_VARINT_BYTES)
+        case _:
+            return vocab_size * value
 
 
 def from_logits(selected: SelectedLogits, dtype: types_pb2.DataType) -> generation_pb2.Logits:

@@ -373,6 +373,26 @@ def test_logits_of_a_very_large_vocabulary_pass_the_wire(served: Served) -> None
     assert (refusal.code, refusal.fields) == (grpc.StatusCode.INVALID_ARGUMENT, ["edits[0].dense.shape"])
 
 
+def test_logits_that_no_message_could_carry_are_refused_before_they_are_computed() -> None:
+    with serving(max_message_bytes=1024 * 1024, slots=512) as served:
+        session = served.create(*[[1]] * 500)
+        whole = generation_pb2.LogitsSelector()
+        for call, request, field in (
+            (served.generator.GetLogits, pb.GetLogitsRequest(session_id=session), "selector"),
+            (
+                served.generator.GenerateTokens,
+                pb.GenerateTokensRequest(session_id=session, return_logits=whole),
+                "return_logits",
+            ),
+        ):
+            refusal = refused(call, request)
+            assert (refusal.code, refusal.fields) == (grpc.StatusCode.INVALID_ARGUMENT, [field])
+        output = refused(served.generator.GetOutput, pb.GetOutputRequest(session_id=session, name="logits"))
+        assert (output.code, output.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "REPLY_TOO_LARGE")
+        half = pb.GetLogitsRequest(session_id=session, selector={"dtype": types_pb2.DATA_TYPE_FLOAT16})
+        assert len(served.generator.GetLogits(half, timeout=TIMEOUT).logits.values.data) == 500 * 512 * 2
+
+
 def test_inputs_the_engine_keeps_cannot_be_set_and_unknown_ones_are_listed(served: Served) -> None:
     session = served.create(PROMPT)
     set_one = served.generator.SetModelInput
