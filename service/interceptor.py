@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, NoReturn, TypeAlias
@@ -100,8 +100,8 @@ async def _parsed_all(parse: Parse, raws: AsyncIterator[bytes]) -> AsyncIterator
 
 
 def _begin(context: Context) -> float:
-    metadata = dict(context.invocation_metadata() or ())
-    current_call.set(str(metadata.get("x-request-id") or uuid.uuid4().hex)[:128])
+    given = (value for key, value in context.invocation_metadata() or () if key == "x-request-id")
+    current_call.set(str(next(given, None) or secrets.token_hex(8))[:128])
     return time.monotonic()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from runtime.errors import InvalidArgument
 from service.convert.fields import duration, path
 from service.convert.models import from_adapter, from_model, from_tensor_infos
 from service.interceptor import Context
@@ -52,6 +53,8 @@ class ModelsServicer(models_pb2_grpc.ModelsServicer):
         return pb.LoadModelResponse(model=from_model(engine.model))
 
     async def UnloadModel(self, request: pb.UnloadModelRequest, context: Context) -> pb.UnloadModelResponse:
+        if not request.model:
+            raise InvalidArgument("model", request.model, "the name of a loaded model; none is unloaded by default")
         await asyncio.to_thread(self._registry.unload, request.model)
         return pb.UnloadModelResponse()
 

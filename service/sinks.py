@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 WINDOW = 64
 """Steps an operation may be ahead of what was written to its reader."""
+STRIDE = WINDOW // 4
+"""Written steps are told to the engine this many at a time, each telling being a message to its thread."""
 
 
 def deliver_in(loop: asyncio.AbstractEventLoop) -> Callable[[list[Delivery]], None]:
@@ -133,7 +135,7 @@ def creation_sink(engine: Engine, request_id: str) -> ReplySink:
 
 
 class Window:
-    """How many steps an operation may make: as many as its reader allowed, and WINDOW more than were written.
+    """How many steps an operation may make: as many as its reader allowed, and at most WINDOW more than were written.
 
     granted: the steps the reader allows in all; None for any number. Calls Engine.acknowledge as they become more.
     """
@@ -165,8 +167,10 @@ class Window:
         return ahead if self._granted is None else min(ahead, self._granted)
 
     def _extend(self, engine: Engine, operation: Operation) -> None:
-        if more := self._limit() - self._allowed:
-            self._allowed += more
+        limit = self._limit()
+        more = limit - self._allowed
+        if more >= STRIDE or (more and limit == self._granted):
+            self._allowed = limit
             engine.acknowledge(operation, more)
 
 

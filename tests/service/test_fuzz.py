@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -114,7 +115,8 @@ def prepare(served: Served) -> None:
     """The sessions that requests may meet, if they are gone; others make room."""
     for session in served.engine.snapshots():
         if session.session_id not in SESSIONS:
-            served.close(session.session_id)
+            with suppress(grpc.RpcError):  # those of one-shot calls end by themselves
+                served.close(session.session_id)
     for session, rows in zip(SESSIONS, ([PROMPT], [PROMPT, [7]]), strict=True):
         if not served.engine.has_session(session):
             served.create(*rows, session_id=session)
@@ -170,7 +172,7 @@ def test_no_request_is_an_internal_error(served: Served, service: str, method: A
 operations = messages(generator_pb2.ConverseRequest.DESCRIPTOR)
 
 
-@settings(fuzzed, max_examples=80)
+@settings(fuzzed, max_examples=50)
 @given(st.lists(operations, max_size=8), st.booleans())
 def test_no_conversation_is_an_internal_error(served: Served, requests: list[Any], increasing: bool) -> None:
     prepare(served)

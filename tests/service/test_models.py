@@ -65,6 +65,7 @@ def test_models_can_be_loaded_listed_used_and_unloaded(fresh: Served) -> None:
     unload = fresh.models.UnloadModel
     busy = refused(unload, models_pb2.UnloadModelRequest(model="tiny-gpt2"))
     assert (busy.code, busy.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "MODEL_IN_USE")
+    assert refused(unload, models_pb2.UnloadModelRequest()).fields == ["model"]
     fresh.close(session)
     unload(models_pb2.UnloadModelRequest(model="tiny-gpt2"), timeout=TIMEOUT)
     assert listed() == (["again", "lora"], "")
