@@ -35,6 +35,8 @@ STALLED_AFTER = 60.0
 """Seconds an iteration may take before the engine counts as dead."""
 IDLE_WAIT = 0.5
 """Seconds between looks at idle timeouts when nothing happens."""
+STOPPING_WAIT = 0.02
+"""The same while the engine goes down and waits for clients that hold operations up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,10 @@ class Engine:
         """Whether a session of that id idled out (and is still remembered)."""
         return self._table.is_expired(session_id)
 
+    def rows_of(self, session_id: str) -> int:
+        """Rows of a session. Does not wait for the engine. Raises NotFound."""
+        return len(self._table.find(session_id).rows)
+
     def snapshot(self, session_id: str) -> SessionCreated:
         """State and settings of a session. Does not count as use. Raises NotFound."""
         with self._lock:
@@ -257,7 +263,7 @@ class Engine:
     def _is_over(self) -> bool:
         if self._stop_at is None:
             return False
-        return not self._runner.busy or time.monotonic() >= self._stop_at
+        return not self._runner.unfinished or time.monotonic() >= self._stop_at
 
     def _iterate(self) -> None:
         """commands -> schedule -> run -> sample; what came of it is delivered by the caller."""
@@ -281,7 +287,7 @@ class Engine:
         """Carries out what was posted; waits for something where there is nothing else to do."""
         self._beat = time.monotonic()
         try:
-            command = self._commands.get(not self._runner.busy and self._stop_at is None, IDLE_WAIT)
+            command = self._commands.get(not self._runner.busy, STOPPING_WAIT if self.draining else IDLE_WAIT)
             self._beat = time.monotonic()
             while True:
                 if command is not None:

@@ -88,6 +88,8 @@ def append_rows(session: Session, inputs: Mapping[int, TokenArray], model: Model
             raise ContextLengthExceeded(length, len(tokens), session.parameters.max_length, row)
     for row, tokens in inputs.items():
         session.rows[row].append(tokens)
+        if session.rows[row].length == session.parameters.max_length:
+            session.rows[row].finish(FinishReason.LENGTH)
     session.next_tokens = None
 
 
@@ -325,7 +327,7 @@ def set_adapter(session: Session, operation: SetAdapter, model: Model) -> Handle
         started = any(row.length for row in session.rows)
         session.exact_recompute = session.exact_recompute and not (started and not operation.recompute)
         for row in session.rows:
-            row.logits = None
+            row.forget_logits()
     if operation.recompute:
         session.exact_recompute = not session.extra_inputs
         for row in session.rows:

@@ -13,7 +13,7 @@ from runtime.engine import Engine, EngineOptions
 from runtime.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
 from runtime.model import Model, ModelOptions
 
-MODEL_NAME = re.compile(r"[a-z0-9._-]{1,63}")
+MODEL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,63}")
 
 
 class ModelRegistry:
@@ -51,18 +51,25 @@ class ModelRegistry:
 
         Raises InvalidArgument, AlreadyExists, NotFound, PermissionDenied, FailedPrecondition (MODEL_INVALID, ...).
         """
-        if not MODEL_NAME.fullmatch(name):
-            raise InvalidArgument("model", name, "1 to 63 of a-z, 0-9, '.', '_' and '-'")
+        self._check_name(name)
+        return self.open(name, find_below(self._model_directories, path or name, "model"))
+
+    def open(self, name: str, folder: Path) -> Engine:
+        """Loads a folder from anywhere, for whoever may name any: the server's own configuration. Raises as `load`."""
         with self._loading:
-            if name in self._engines:
-                raise AlreadyExists("model", name)
-            folder = find_below(self._model_directories, path or name, "model")
+            self._check_name(name)
             engine = Engine(
                 Model.load(folder, name, self._model_options), self._engine_options, self._deliver, self._on_session_end
             )
             engine.start()
             self._engines[name] = engine
         return engine
+
+    def _check_name(self, name: str) -> None:
+        if not MODEL_NAME.fullmatch(name):
+            raise InvalidArgument("model", name, "1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-'")
+        if name in self._engines:
+            raise AlreadyExists("model", name)
 
     def unload(self, name: str) -> None:
         """Raises NotFound, and FailedPrecondition with reason MODEL_IN_USE."""
@@ -114,10 +121,14 @@ def find_below(directories: Sequence[Path], path: str, kind: str) -> Path:
         raise InvalidArgument("path", path, "a path below one of the configured directories")
     for directory in directories:
         root = directory.resolve()
-        found = (root / path).resolve()
+        try:
+            found = (root / path).resolve()
+            exists = found.exists()
+        except (OSError, ValueError) as error:
+            raise InvalidArgument("path", path, f"a path this system can have ({error})") from error
         if not found.is_relative_to(root):
             raise PermissionDenied(f"path {path!r} leaves the {kind} directories", path=path)
-        if found.exists():
+        if exists:
             return found
     known = [entry.name for directory in directories if directory.is_dir() for entry in directory.iterdir()]
     raise NotFound(kind, path, known)

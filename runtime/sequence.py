@@ -116,10 +116,15 @@ class Sequence:
         self.stop_string = stop_string
 
     def forget_computed(self) -> None:
-        """Everything has to be computed again (another adapter, a lost cache)."""
+        """Everything has to be computed again, for another adapter."""
         self.computed = 0
         self.logits = None
-        self.saved = None
+
+    def forget_logits(self) -> None:
+        """The last position has to be computed again, for other logits: whether it was computed yet does not matter."""
+        if self._length:
+            self.computed = min(self.computed, self.replay_run()[0])
+        self.logits = None
 
     def fork(self) -> Sequence:
         """A copy that shares nothing that can change."""

@@ -77,6 +77,11 @@ class SessionRunner:
     def busy(self) -> bool:
         return bool(self._busy)
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether any operation is running, queued, or waiting for its client."""
+        return any(session.active is not None or session.queue for session in self._table.all())
+
     # --- commands ----------------------------------------------------------------------------------------------------
 
     def take(self, command: Command, *, draining: bool, stopped: bool = False) -> None:
@@ -408,8 +413,8 @@ class SessionRunner:
             if idle and session.expire_time < now:
                 self.end(session, "SESSION_EXPIRED")
 
-    def end(self, session: Session, reason: str) -> None:
-        """Closes a session and frees what it has; its operations end with Cancelled."""
+    def end(self, session: Session, reason: str, error: TokenloomError | None = None) -> None:
+        """Closes a session and frees what it has; its operations end with `error`, by default Cancelled."""
         if session.status is SessionStatus.CLOSED:
             return
         self._table.remove(session, expired=reason == "SESSION_EXPIRED")
@@ -420,7 +425,7 @@ class SessionRunner:
             active.handler.close()
         waiting = [active.operation, *active.followers] if active is not None else []
         for operation in (*waiting, *session.queue):
-            operation.sink.on_error(Cancelled("the session was closed", reason=reason))
+            operation.sink.on_error(error or Cancelled("the session was closed", reason=reason))
         session.queue.clear()
         self._pool.release(session)
         if self._on_session_end is not None:
@@ -436,7 +441,7 @@ class SessionRunner:
     def end_all(self) -> None:
         """Closes every session."""
         for session in self._table.all():
-            self.end(session, "SESSION_CLOSED")
+            self.end(session, "SESSION_CLOSED", Unavailable("DRAINING", "the server went down"))
 
 
 _STATUS_OF = {

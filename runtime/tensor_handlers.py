@@ -35,10 +35,10 @@ def set_inputs(session: Session, operation: SetInputs, model: Model) -> Handler:
     given = {name: value for name, value in operation.inputs.items() if name in model.extra_inputs}
     if given:
         session.extra_inputs.update(given)
-        session.extra_inputs_start = {row.row: row.computed for row in session.rows}
         session.exact_recompute = False
         for row in session.rows:
-            row.logits = None
+            row.forget_logits()
+        session.extra_inputs_start = {row.row: row.computed for row in session.rows}
     return Value(session.snapshot(), None)
     yield
 

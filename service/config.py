@@ -33,7 +33,7 @@ class ServerConfig(BaseSettings):
 
     models: dict[str, str] = Field(
         default_factory=dict,
-        description="Models to load at start: name to folder, below a model directory. An empty folder: the name.",
+        description="Models to load at start: name to folder, absolute or below a model directory. Empty: the name.",
     )
     default_model: str = Field("", description="Model of requests that name none. Empty: the first of models.")
     model_directories: tuple[Path, ...] = Field((), description="Folders that models may be loaded from.")

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
-from google.rpc import code_pb2  # type: ignore[import-untyped]
+from google.rpc import code_pb2
 
 from runtime.errors import InvalidArgument
 from service.errors import call_status, operation_error

@@ -83,8 +83,7 @@ class _Row:
     """What a row came to so far."""
 
     def __init__(self, index: int, row: RowSnapshot, created: SessionCreated, skip_text: bool) -> None:
-        is_full = row.length >= (created.config.max_length or 0)  # a prompt as long as a row may get
-        self.finish_reason = FinishReason.LENGTH if is_full else FinishReason.NONE
+        self.finish_reason = row.finish_reason  # a prompt as long as a row may get leaves nothing to generate
         self.stop_string = ""
         self._summary = pb.RowSummary(
             row=index, prompt_tokens=row.length, seed=((created.config.seed or 0) + index * 2**32) % 2**64

@@ -74,7 +74,7 @@ class Server:
         """The port listened on, once started."""
         attachments = Attachments()
         self.registry = ModelRegistry(
-            model_directories=_model_directories(config),
+            model_directories=config.model_directories,
             adapter_directories=config.adapter_directories,
             model_options=ModelOptions(config.device, config.threads, config.slots, config.max_length),
             engine_options=_engine_options(config),
@@ -126,7 +126,10 @@ class Server:
     def _load(self) -> None:
         config = self.config
         for name, path in sorted(config.models.items(), key=lambda item: item[0] != config.default_model):
-            self.registry.load(name, path)
+            if Path(path).is_absolute():
+                self.registry.open(name, Path(path))
+            else:
+                self.registry.load(name, path)
         for model, adapters in config.adapters.items():
             for name, path in adapters.items():
                 self.registry.load_adapter(model, name, path)
@@ -137,12 +140,6 @@ class Server:
             return self._grpc.add_insecure_port(address)
         except RuntimeError as error:
             raise OSError(f"cannot listen on {address}: {error}") from error
-
-
-def _model_directories(config: ServerConfig) -> list[Path]:
-    """Those configured, and the parents of models that are configured by an absolute path."""
-    parents = [Path(path).parent for path in config.models.values() if Path(path).is_absolute()]
-    return list(dict.fromkeys([*config.model_directories, *parents]))
 
 
 def _engine_options(config: ServerConfig) -> EngineOptions:

@@ -27,7 +27,7 @@ class Target:
     @cached_property
     def rows(self) -> int:
         """Number of its rows, which never changes."""
-        return len(self.engine.snapshot(self.session_id).snapshot.rows)
+        return self.engine.rows_of(self.session_id)
 
     @property
     def vocab_size(self) -> int:

@@ -59,7 +59,10 @@ class ConcatenatingCache(KVCache):
         return RunOutput(logits, {name: output[name][:1] for name in output_names})
 
     def truncate(self, slot: int, length: int) -> None:
-        if length < self.lengths[slot]:
+        if length == 0:
+            self._rows[slot] = self._blank()  # a view of nothing would keep everything alive
+            self.lengths[slot] = 0
+        elif length < self.lengths[slot]:
             self._rows[slot] = tuple(tensor[..., :length, :] for tensor in self._rows[slot])
             self.lengths[slot] = length
 

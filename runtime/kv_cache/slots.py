@@ -22,8 +22,8 @@ from runtime.kv_cache.window import Window
 from runtime.kv_cache.windows import plan_windows
 from runtime.model import Model
 
-MAX_WINDOWS = 64
-"""Bindings kept. Each holds its logits: rows * width floats."""
+MAX_WINDOWS = 256
+"""Bindings kept: 16 slots have 136 windows."""
 
 
 class SlotCache(KVCache):
@@ -37,6 +37,8 @@ class SlotCache(KVCache):
         shape = (len(self.past_names), self.rows, past.shape[1], model.max_length, _head_size(model))
         self.buffer = model.device.allocate(shape, past.dtype)
         self._windows: OrderedDict[tuple[int, int, str], Window] = OrderedDict()
+        self._logits: dict[str, NDArray[Any]] = {}
+        """Per adapter, where decode runs write: [rows, 1, width]."""
         self.min_rows = smallest_exact_batch(self)
 
     @property
@@ -109,6 +111,11 @@ class SlotCache(KVCache):
         """Drops bindings that hold an adapter's weights."""
         for key in [key for key in self._windows if key[2] == adapter]:
             del self._windows[key]
+        self._logits.pop(adapter, None)
+
+    def _blank_logits(self) -> NDArray[Any]:
+        width, info = self.model.logits_width, self.model.outputs[self.model.config.names.logits]
+        return np.empty((self.rows, 1, width), info.dtype)
 
     def bind_rows(self, binding: onnxruntime.IOBinding, first: int, count: int) -> None:
         """Binds the cache inputs and outputs of slots [first, first + count)."""
@@ -123,7 +130,9 @@ class SlotCache(KVCache):
     def _window(self, first: int, count: int, adapter: str) -> Window:
         key = (first, count, adapter)
         if key not in self._windows:
-            self._windows[key] = Window(self, first, count, adapter)
+            # Windows of one iteration and adapter do not overlap, so they share one place for all slots' logits.
+            logits = self._logits.setdefault(adapter, self._blank_logits())[first : first + count]
+            self._windows[key] = Window(self, first, count, adapter, logits=logits)
             if len(self._windows) > MAX_WINDOWS:
                 self._windows.popitem(last=False)
         self._windows.move_to_end(key)

@@ -28,14 +28,17 @@ class Window:
         adapter: str,
         extra_inputs: Mapping[str, NDArray[Any]] | None = None,
         output_names: Sequence[str] = (),
+        logits: NDArray[Any] | None = None,
     ) -> None:
+        """logits: where a run's logits go; a place of its own where it is not given or does not fit."""
         self._cache = cache
         self._model = cache.model
         self.first = first
         self.count = count
         self._binding = self._model.session.io_binding()
         self._inputs: dict[str, NDArray[Any]] = {}
-        self._logits = np.empty((0, 0, 0), np.float32)
+        self._logits: NDArray[Any] | None = None
+        self._place = logits
         cache.bind_rows(self._binding, first, count)
         # The binding holds addresses only: what lies there must live as long as it.
         self._adapter = dict(self._model.adapter_values(adapter))
@@ -54,9 +57,9 @@ class Window:
         mask_length = min(-(-end // MASK_STEP) * MASK_STEP, self._model.max_length)
         for name, value in self._model.run_inputs(tokens, starts, mask_length).items():
             self._set_input(name, value)
-        self._bind_logits(tokens.shape[1])
+        logits = self._bound_logits(tokens.shape[1])
         self._model.session.run_with_iobinding(self._binding)
-        return self._cache.last_logits(self._logits)
+        return self._cache.last_logits(logits)
 
     def named_outputs(self) -> dict[str, NDArray[Any]]:
         """The outputs asked for, of the last run."""
@@ -76,10 +79,14 @@ class Window:
         else:
             held[...] = value
 
-    def _bind_logits(self, count: int) -> None:
+    def _bound_logits(self, count: int) -> NDArray[Any]:
+        """The array that a run of `count` positions writes its logits to."""
         name = self._model.config.names.logits
         positions = 1 if self._model.keeps_last_logits_only else count
         shape = (self.count, positions, self._model.logits_width)
-        if self._logits.shape != shape:
-            self._logits = np.empty(shape, self._model.outputs[name].dtype)
+        if self._logits is None or self._logits.shape != shape:
+            fits = self._place is not None and self._place.shape == shape
+            self._logits = self._place if fits else np.empty(shape, self._model.outputs[name].dtype)
+            assert self._logits is not None
             self._binding.bind_output(name, "cpu", 0, self._logits.dtype, list(shape), int(self._logits.ctypes.data))
+        return self._logits
