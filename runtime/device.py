@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,6 @@ from numpy.typing import DTypeLike, NDArray
 from runtime.errors import FailedPrecondition, InvalidArgument
 
 Index = tuple[int | slice, ...]
-ALIGNMENT = 64
-"""Bytes. Vector loads of ONNX Runtime's kernels are fastest on cache-line boundaries."""
 
 
 class Buffer(ABC):
@@ -85,14 +84,17 @@ class Device(ABC):
 
 
 class CpuBuffer(Buffer):
-    """Host memory. Untouched pages cost nothing: the operating system commits them on first write."""
+    """Host memory. Untouched pages cost nothing: the operating system commits them on first write.
+
+    It is mapped, not allocated by numpy, which would ask for huge pages: the first token of a slot would then commit
+    two megabytes for every head and layer.
+    """
 
     def __init__(self, shape: tuple[int, ...], dtype: DTypeLike) -> None:
         super().__init__(shape, dtype)
         size = math.prod(shape) * self.dtype.itemsize
-        block = np.zeros(size + ALIGNMENT, np.uint8)
-        start = -block.ctypes.data % ALIGNMENT
-        self.array: NDArray[Any] = block[start : start + size].view(self.dtype).reshape(shape)
+        pages = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.array: NDArray[Any] = np.frombuffer(pages, self.dtype, math.prod(shape)).reshape(shape)
 
     def _address(self) -> int:
         return int(self.array.ctypes.data)

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from runtime.kv_cache.base import FloatArray, RunRow
 
@@ -36,20 +37,19 @@ def smallest_exact_batch(cache: KVCache) -> int:
         return 1
     generator = np.random.default_rng(0)
     prompts = generator.integers(0, cache.model.vocab_size, (widest, PROMPT + 1))
-    by_size = {size: _step(cache, prompts[:size]) for size in range(1, widest + 1)}
-    several = [logits for size, logits in by_size.items() if size > 1]
-    if not all(np.array_equal(logits[:2], several[0][:2]) for logits in several):
-        logger.warning("%s: rows of a batch differ with its size on this machine", cache.model.name)
-    alone = by_size[1][0]
-    return 1 if not several or np.array_equal(alone, several[0][0]) else 2
-
-
-def _step(cache: KVCache, prompts: np.ndarray) -> FloatArray:
-    """Logits [rows, vocab_size] of one decode step after fresh prefills; every batch starts from the same bits."""
     for slot, prompt in enumerate(prompts):
         cache.run_row(RunRow(slot, 0, prompt[:PROMPT]), "")
-    rows = [RunRow(slot, PROMPT, prompt[PROMPT:]) for slot, prompt in enumerate(prompts)]
-    logits = np.stack(cache.decode(rows, ""))
-    for slot in range(len(prompts)):
+    alone, *several = [_step(cache, prompts[:size]) for size in range(1, widest + 1)]
+    for slot in range(widest):
         cache.truncate(slot, 0)
-    return logits
+    if not all(np.array_equal(logits[:2], several[0]) for logits in several):
+        logger.warning("%s: rows of a batch differ with its size on this machine", cache.model.name)
+    return 1 if np.array_equal(alone[0], several[0][0]) else 2
+
+
+def _step(cache: KVCache, prompts: NDArray[np.int64]) -> FloatArray:
+    """Logits [rows, vocab_size] of the step after the prompts, which the slots hold."""
+    for slot in range(len(prompts)):
+        cache.truncate(slot, PROMPT)
+    rows = [RunRow(slot, PROMPT, prompt[PROMPT:]) for slot, prompt in enumerate(prompts)]
+    return np.stack(cache.decode(rows, ""))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from runtime.model_store.gguf_model import GgufModel
 from runtime.model_store.gguf_tokenizer import write_tokenizer
-from runtime.model_store.llama_graph import Precision, write_graph
+from runtime.model_store.llama_graph import write_graph
+from runtime.model_store.precision import Precision
 from runtime.model_store.progress import Progress
 
 _CARD = """# {name}

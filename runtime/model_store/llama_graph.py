@@ -7,7 +7,6 @@ its ones). The last hidden state is taken before the lm_head, so that a prompt d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +15,13 @@ import onnx
 from onnx import TensorProto, helper
 
 from runtime.model_store.gguf_model import FloatArray, GgufModel
+from runtime.model_store.precision import Precision
 from runtime.model_store.quantization import BLOCK, quantize
 from runtime.model_store.weight_file import WeightFile
 
 CONTRIB = "com.microsoft"
 OPSET = 21
 IR_VERSION = 10
-
-
-class Precision(Enum):
-    """How weights are kept."""
-
-    FP32 = "fp32"
-    """All float32."""
-    UINT4 = "uint4"
-    """Matrices of the blocks in 4 bits with a scale and zero point per 32; embedding and lm_head float32."""
-    UINT4_LM_HEAD = "uint4-lm-head"
-    """The lm_head in 4 bits too."""
 
 
 def write_graph(model: GgufModel, precision: Precision, folder: Path, advance: Callable[[], None]) -> None:

@@ -25,8 +25,7 @@ import filelock
 import platformdirs
 
 from runtime.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
-from runtime.model_store.build import build_folder
-from runtime.model_store.llama_graph import Precision
+from runtime.model_store.precision import Precision
 from runtime.model_store.progress import Progress, no_progress
 
 MODEL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -108,6 +107,9 @@ class ModelStore:
         """
         if not MODEL_NAME.fullmatch(name):
             raise InvalidArgument("name", name, "1 to 63 of a-z, 0-9, '.', '_' and '-', not starting with a sign")
+        # Readers and writers of model files take a second to import; serving a model that is there needs neither.
+        from runtime.model_store.build import build_folder
+
         if not gguf.is_file():
             raise InvalidArgument("gguf", str(gguf), "an existing file")
         chosen = _precision(precision)
