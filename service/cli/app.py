@@ -1,0 +1,61 @@
+"""The commands put together, and how their errors are told: one line, exit code 1."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from service.cli import common
+from service.cli.chat import chat
+from service.cli.demo import demo
+from service.cli.generate import generate
+from service.cli.health import health
+from service.cli.models import models
+from service.cli.serve import serve, with_flags
+from service.cli.sessions import sessions
+from service.version import VERSION
+from tokenloom import TokenloomError
+
+app = typer.Typer(
+    name="tokenloom",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Stateful token generation over gRPC.\n\nStart with `tokenloom serve` in one terminal and `tokenloom chat` in "
+    "another, or see everything at work with `tokenloom demo`.",
+)
+app.command()(with_flags(serve))
+app.command()(chat)
+app.command()(generate)
+app.add_typer(models, name="models")
+app.add_typer(sessions, name="sessions")
+app.command()(health)
+app.command()(demo)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and end.")) -> None:
+    if version:
+        print(VERSION)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line. Ends the process."""
+    try:
+        app()
+    except TokenloomError as error:
+        _fail(common.one_line(error))
+    except Exception as error:
+        from runtime.errors import TokenloomError as RuntimeFault  # With the runtime, which most commands do without.
+
+        if not isinstance(error, RuntimeFault):
+            raise
+        _fail(error.message)
+
+
+def _fail(message: str) -> None:
+    common.errors.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
+    sys.exit(1)
