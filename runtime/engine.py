@@ -317,8 +317,9 @@ class Engine:
             if outcome.error is not None:
                 self._runner.fail(run.session, outcome.error)
             return
+        # What parking lost comes back at no charge: else a long session would lose its slots before it gets anywhere.
+        run.session.runs_in_slots += run.start + run.count > run.row.reached
         run.row.record_run(run.start, run.count, outcome.logits)
-        run.session.runs_in_slots += 1
         if run.count > 1:
             self._stats.prefill_tokens += run.count
         if run.session.options.get("enable_profiling") == "1":

@@ -1,8 +1,8 @@
 """One sequence (row): its tokens, how each position is to be computed, and what of it is computed.
 
 Keys and values at a position depend on how they were computed: in a run of one token, or in a run of two or more
-(longer runs may be cut anywhere, as long as no piece is a single token). So every position carries its kind, a pure
-function of the appends, steps and rewinds made; `next_run` follows it, whatever the reason a run is needed for.
+(longer runs may be cut almost anywhere, see `piece_of_run`). So every position carries its kind, a pure function of
+the appends, steps and rewinds made; `next_run` follows it, whatever the reason a run is needed for.
 Knows nothing of slots being given and taken, nor of the model.
 """
 
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from runtime.kv_cache import SavedRow
 from runtime.operations import FinishReason, FloatArray, RowSnapshot, TokenArray
 from runtime.text import RowText
+
+ATTENTION_BLOCK = 16
+"""Positions. Divides the blocks in which attention kernels take a run, which are twice the head size in ONNX Runtime's."""
 
 
 class Kind(IntEnum):
@@ -38,6 +41,8 @@ class Sequence:
         self.row = row
         self.seed = seed
         self.computed = 0
+        self.reached = 0
+        """Positions that were ever computed: runs below it only bring back what parking lost."""
         self.new_tokens = 0
         """Tokens generated since the last append: those at the end of the row."""
         self.logits: FloatArray | None = None
@@ -101,6 +106,7 @@ class Sequence:
         if length < self._length:
             self._length = length
             self.computed = min(self.computed, length)
+            self.reached = min(self.reached, length)
             if length and self.kinds[-1] == Kind.RUN_START:
                 # The cut leaves a run of one token: that is what appending it alone would have been.
                 self._kinds[length - 1] = Kind.SINGLE
@@ -130,7 +136,7 @@ class Sequence:
         """A copy that shares nothing that can change."""
         other = Sequence(self.row, self.seed)
         other._tokens, other._kinds, other._length = self._tokens.copy(), self._kinds.copy(), self._length
-        other.computed, other.new_tokens = self.computed, self.new_tokens
+        other.computed, other.reached, other.new_tokens = self.computed, self.reached, self.new_tokens
         other.logits = None if self.logits is None else self.logits.copy()
         other.finish_reason, other.stop_string = self.finish_reason, self.stop_string
         other.text = None if self.text is None else self.text.copy()
@@ -156,10 +162,7 @@ class Sequence:
         end = self._run_end(start)
         if end - start == 1:
             start -= 1
-        count = min(end - start, chunk)
-        if end - start - count == 1:
-            count = count - 1 if count > 2 else count + 1
-        return start, count
+        return start, piece_of_run(end - start, chunk)
 
     def replay_run(self) -> tuple[int, int]:
         """(start, count) of the run that computes the last position again, as it was computed before."""
@@ -169,6 +172,7 @@ class Sequence:
     def record_run(self, start: int, count: int, logits: FloatArray) -> None:
         """Notes that positions [start, start + count) were computed."""
         self.computed = start + count
+        self.reached = max(self.reached, self.computed)
         self.last_run = self._tokens[start : start + count].copy()
         self.logits = logits if self.computed == self._length else None
 
@@ -195,3 +199,15 @@ class Sequence:
         self._kinds[self._length : end] = kinds
         self._length = end
         self.logits = None
+
+
+def piece_of_run(remaining: int, chunk: int) -> int:
+    """Positions of the next run out of `remaining` (2 or more) of an appended run: at most `chunk` (2 or more), or 3.
+
+    A position computed on its own gets other bits than one computed beside others. That holds for a run of one, and as
+    well for the last of a run that leaves a kernel's last block with one position; so no piece does either.
+    """
+    for count in range(min(remaining, chunk), 1, -1):
+        if count % ATTENTION_BLOCK != 1 and remaining - count != 1:
+            return count
+    return 3

@@ -128,7 +128,7 @@ class Session:
         self.last_used = 0.0
         """Seconds since the epoch."""
         self.runs_in_slots = 0
-        """Runs since it got its slots: what fairness goes by."""
+        """Runs since it got its slots that took it further: what fairness goes by."""
         self.waiting_since = 0.0
         """When its operation first had to wait for slots; 0 where it does not."""
 
