@@ -18,7 +18,7 @@ from runtime.operations import FinishReason, FloatArray, RowSnapshot, TokenArray
 from runtime.text import RowText
 
 ATTENTION_BLOCK = 16
-"""Positions. Divides the blocks in which attention kernels take a run, which are twice the head size in ONNX Runtime's."""
+"""Positions. Divides the blocks in which attention kernels take a run: ONNX Runtime's are twice the head size."""
 
 
 class Kind(IntEnum):
