@@ -75,8 +75,7 @@ def _configure(models: list[str], given: dict[str, Any]) -> ServerConfig:
         folders = [Path(model) if model and Path(model).is_dir() else fetch(model) for model in models]
         if not folders:
             return config
-        given["models"] = {folder.name: folder.name for folder in folders} | config.models
-        given["model_directories"] = (*config.model_directories, *(folder.resolve().parent for folder in folders))
+        given["models"] = {folder.resolve().name: str(folder.resolve()) for folder in folders} | config.models
         return ServerConfig(**given)
     except ValidationError as error:
         details = [(".".join(map(str, each["loc"])) or "settings", each["msg"]) for each in error.errors()]
