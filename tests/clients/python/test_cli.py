@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -184,12 +183,25 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._controller, text.encode())
 
-    def wait_for(self, text: str, times: int = 1) -> None:
-        deadline = time.monotonic() + 30
-        while self.shown.count(text) < times:
-            ready, _, _ = select.select([self._controller], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"{text!r} did not come; shown so far: {self.shown!r}"
+    def type_until(self, key: str, text: str) -> None:
+        """Press a key until something is shown: a key that comes while the prompt is being drawn goes unnoticed."""
+        while text not in self.shown:
+            self.type(key)
+            self.wait_for_more(1.0)
+
+    def wait_for(self, text: str) -> None:
+        while text not in self.shown:
+            assert self.wait_for_more(30.0), f"{text!r} did not come; shown so far: {self.shown!r}"
+
+    def wait_for_prompt(self) -> None:
+        while not self.shown.endswith("> "):
+            assert self.wait_for_more(30.0), f"no prompt; shown so far: {self.shown!r}"
+
+    def wait_for_more(self, seconds: float) -> bool:
+        ready, _, _ = select.select([self._controller], [], [], seconds)
+        if ready:
             self.shown += os.read(self._controller, 4096).decode(errors="replace")
+        return bool(ready)
 
     def close(self) -> None:
         os.close(self._controller)
@@ -207,20 +219,20 @@ def test_a_terminal_has_prompts_and_ctrl_c_works_by_the_key(server: Any) -> None
     terminal = Terminal("--target", server.target, *ENDLESS)
     try:
         terminal.wait_for("> ")
-        terminal.type("\x03")
-        terminal.wait_for("/quit or Ctrl-D to end")
+        terminal.type_until("\x03", "/quit or Ctrl-D to end")
+        terminal.wait_for_prompt()
         terminal.type("hi\n")
         terminal.wait_for("hi\r\n")
-        length = len(terminal.shown)
-        while len(terminal.shown) == length:
-            terminal.wait_for("", 0)
-            terminal.shown += os.read(terminal._controller, 4096).decode(errors="replace")
+        while terminal.shown.endswith("hi\r\n"):
+            terminal.wait_for_more(30.0)
         terminal.type("\x03")
         terminal.wait_for("(stopped)")
         terminal.wait_for("tokens, ")
+        terminal.wait_for_prompt()
         terminal.type("/rewind\n")
         terminal.wait_for("forgot 1; 0 left")
-        terminal.type("\x04")
+        terminal.wait_for_prompt()
+        terminal.type("/quit\n")
         assert terminal.process.wait(30) == 0
     finally:
         terminal.close()
