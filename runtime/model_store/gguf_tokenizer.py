@@ -17,7 +17,6 @@ LLAMA3_PATTERN = (
 )
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 _PRE_TOKENIZERS: dict[str, list[dict[str, Any]]] = {
-    "default": [_BYTE_LEVEL],
     "gpt-2": [_BYTE_LEVEL],
     "smollm": [{"type": "Digits", "individual_digits": True}, _BYTE_LEVEL],
     "llama-bpe": [
@@ -25,6 +24,8 @@ _PRE_TOKENIZERS: dict[str, list[dict[str, Any]]] = {
         {**_BYTE_LEVEL, "use_regex": False},
     ],
 }
+_IGNORE_MERGES = {"llama-bpe"}
+"""Those whose vocabulary has words that no merges lead to: they are looked up whole first."""
 
 
 def write_tokenizer(model: GgufModel, folder: Path) -> None:
@@ -35,18 +36,18 @@ def write_tokenizer(model: GgufModel, folder: Path) -> None:
     kind = model.field("tokenizer.ggml.model")
     if kind != "gpt2":
         raise InvalidArgument("tokenizer.ggml.model", kind, "'gpt2' (byte-level BPE)")
-    pre_tokenizer = model.field("tokenizer.ggml.pre", "default")
+    pre_tokenizer = model.field("tokenizer.ggml.pre")
     if pre_tokenizer not in _PRE_TOKENIZERS:
         raise InvalidArgument("tokenizer.ggml.pre", pre_tokenizer, f"one of {', '.join(_PRE_TOKENIZERS)}")
     tokens: list[str] = model.field("tokenizer.ggml.tokens")
-    _write_json(folder / "tokenizer.json", _tokenizer(model, tokens, _PRE_TOKENIZERS[pre_tokenizer]))
+    _write_json(folder / "tokenizer.json", _tokenizer(model, tokens, pre_tokenizer))
     _write_json(folder / "tokenizer_config.json", _tokenizer_config(model, tokens))
     template = model.field("tokenizer.chat_template", "")
     if template:
         (folder / "chat_template.jinja").write_text(template, "utf-8")
 
 
-def _tokenizer(model: GgufModel, tokens: list[str], pre_tokenizers: list[dict[str, Any]]) -> dict[str, Any]:
+def _tokenizer(model: GgufModel, tokens: list[str], pre_tokenizer: str) -> dict[str, Any]:
     kinds = model.field("tokenizer.ggml.token_type")
     added = [
         {
@@ -67,8 +68,8 @@ def _tokenizer(model: GgufModel, tokens: list[str], pre_tokenizers: list[dict[st
         "padding": None,
         "added_tokens": added,
         "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": pre_tokenizers},
-        "post_processor": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": _PRE_TOKENIZERS[pre_tokenizer]},
+        "post_processor": _frame(model, tokens),
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {
             "type": "BPE",
@@ -78,10 +79,25 @@ def _tokenizer(model: GgufModel, tokens: list[str], pre_tokenizers: list[dict[st
             "end_of_word_suffix": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            "ignore_merges": False,
+            "ignore_merges": pre_tokenizer in _IGNORE_MERGES,
             "vocab": {token: index for index, token in enumerate(tokens)},
             "merges": model.field("tokenizer.ggml.merges"),
         },
+    }
+
+
+def _frame(model: GgufModel, tokens: list[str]) -> dict[str, Any] | None:
+    """What encoding with special tokens puts around a text: a beginning of sequence, where the file asks for one."""
+    if not model.field("tokenizer.ggml.add_bos_token", False):
+        return None
+    bos = model.field("tokenizer.ggml.bos_token_id")
+    start: dict[str, Any] = {"SpecialToken": {"id": tokens[bos], "type_id": 0}}
+    texts: list[dict[str, Any]] = [{"Sequence": {"id": name, "type_id": kind}} for kind, name in enumerate("AB")]
+    return {
+        "type": "TemplateProcessing",
+        "single": [start, texts[0]],
+        "pair": [start, *texts],
+        "special_tokens": {tokens[bos]: {"id": tokens[bos], "ids": [bos], "tokens": [tokens[bos]]}},
     }
 
 

