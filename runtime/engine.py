@@ -17,7 +17,7 @@ from types import TracebackType
 
 from runtime.adapters import AdapterInfo
 from runtime.commands import Acknowledge, AnswerHook, Cancel, Command, Delivery, OutboxSink, Submit, deliver_now
-from runtime.errors import FailedPrecondition
+from runtime.errors import FailedPrecondition, InvalidArgument
 from runtime.executor import Executor, Outcome, RowRun
 from runtime.kv_cache import open_cache
 from runtime.model import Model, ModelOptions
@@ -38,6 +38,14 @@ IDLE_WAIT = 0.5
 STOPPING_WAIT = 0.02
 """The same while the engine goes down and waits for clients that hold operations up."""
 
+_LEAST = {
+    "max_sessions": 1,
+    "max_queued_operations": 1,
+    "prefill_chunk": 2,  # a position of a run must never be computed alone
+    "prefill_budget": 1,
+    "host_cache_bytes": 0,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
@@ -53,6 +61,12 @@ class EngineOptions:
     prefill_budget: int = 256
     host_cache_bytes: int = 4 << 30
     policy: Policy = Policy.FIFO
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for limits nothing could be done within."""
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise InvalidArgument(name, getattr(self, name), f"{least} or more")
 
 
 @dataclass(slots=True)
