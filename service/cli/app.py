@@ -15,7 +15,6 @@ from service.cli.models import models
 from service.cli.serve import serve, with_flags
 from service.cli.sessions import sessions
 from service.version import VERSION
-from tokenloom import TokenloomError
 
 app = typer.Typer(
     name="tokenloom",
@@ -46,16 +45,9 @@ def main() -> None:
     """Run the command line. Ends the process."""
     try:
         app()
-    except TokenloomError as error:
-        _fail(common.one_line(error))
     except Exception as error:
-        from runtime.errors import TokenloomError as RuntimeFault  # With the runtime, which most commands do without.
-
-        if not isinstance(error, RuntimeFault):
+        message = common.one_line(error)
+        if message is None:
             raise
-        _fail(error.message)
-
-
-def _fail(message: str) -> None:
-    common.errors.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
-    sys.exit(1)
+        common.errors.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
+        sys.exit(1)

@@ -6,13 +6,14 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.cli import common
-from service.cli.conversation import Branches, Conversation
-from tokenloom import TokenloomError
+
+if TYPE_CHECKING:
+    from service.cli.conversation import Branches, Conversation
 
 COMMANDS = """\
 /rewind [N]   forget the last N questions and their answers (1)
@@ -49,6 +50,9 @@ def chat(
 
       printf 'What is 2+2?\\nAnd twice that?\\n' | tokenloom chat
     """
+    from service.cli.conversation import Branches, Conversation
+    from tokenloom import TokenloomError
+
     config = common.generation_config(max_new_tokens, temperature, top_p, top_k, seed, stop)
     is_terminal = sys.stdin.isatty()
     if is_terminal:

@@ -1,18 +1,19 @@
-"""What commands share: the options of a connection and of generation, and how errors are told."""
+"""What commands share: the options of a connection and of generation, and how errors are told.
+
+The client takes a second to import on a slow machine, so modules of commands import it only where they use it.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 from rich.console import Console
 
-import tokenloom
-from tokenloom import Client, TokenloomError
-from tokenloom.errors import InvalidArgument, Unavailable
-from tokenloom.types import GenerationConfig
+if TYPE_CHECKING:
+    from tokenloom import Client, GenerationConfig
 
-DEFAULT_TARGET = tokenloom.DEFAULT_TARGET
+DEFAULT_TARGET = "localhost:50051"
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -52,16 +53,24 @@ def generation_config(
         "stop_strings": stop,
         "do_sample": True if temperature or top_p or top_k else False if temperature == 0 else None,
     }
-    return cast(GenerationConfig, {name: value for name, value in given.items() if value is not None})
+    return cast("GenerationConfig", {name: value for name, value in given.items() if value is not None})
 
 
 def connect(target: str) -> Client:
     """A client for the server."""
+    from tokenloom import Client
+
     return Client(target)
 
 
-def one_line(error: TokenloomError) -> str:
-    """What an error of the client comes to, for people."""
+def one_line(error: Exception) -> str | None:
+    """What an error of the client or of the runtime comes to, for people; None for errors nobody planned."""
+    from tokenloom.errors import InvalidArgument, TokenloomError, Unavailable
+
+    if not isinstance(error, TokenloomError):
+        from runtime.errors import TokenloomError as RuntimeFault
+
+        return error.message if isinstance(error, RuntimeFault) else None
     if isinstance(error, Unavailable) and not error.reason:
         return "no server answers; start one with `tokenloom serve`, or name another with --target"
     if isinstance(error, InvalidArgument) and error.field_violations:

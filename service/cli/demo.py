@@ -12,11 +12,9 @@ from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import typer
-from grpc_health.v1 import health_pb2
 
 from service.cli import common
-from service.cli.health import check
-from tokenloom.errors import Unavailable
+from service.cli.health import SERVING, check
 
 STOP_SECONDS = 30.0
 
@@ -71,9 +69,11 @@ def _server(model: str) -> Iterator[str]:
 
 
 def _await_serving(target: str, process: subprocess.Popen[bytes]) -> None:
+    from tokenloom.errors import Unavailable  # Here, so that the server starts before the client is imported.
+
     while process.poll() is None:
         with suppress(Unavailable):
-            if check(target) == health_pb2.HealthCheckResponse.SERVING:
+            if check(target) == SERVING:
                 return
         time.sleep(0.05)
     common.errors.print("error: the server did not start", style="red")

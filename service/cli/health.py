@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import grpc
 import typer
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from service.cli import common
-from tokenloom.errors import from_rpc_error
+
+SERVING = "SERVING"
 
 
 def health(
@@ -26,17 +25,22 @@ def health(
       tokenloom health --target 10.0.0.7:50051 --timeout 1
     """
     status = check(target, service, timeout)
-    common.console.print(health_pb2.HealthCheckResponse.ServingStatus.Name(status))
-    if status != health_pb2.HealthCheckResponse.SERVING:
+    common.console.print(status)
+    if status != SERVING:
         raise typer.Exit(1)
 
 
-def check(target: str, service: str = "", timeout: float = 1.0) -> int:
-    """What a server's health service says: a HealthCheckResponse.ServingStatus. Raises the errors of the client."""
+def check(target: str, service: str = "", timeout: float = 1.0) -> str:
+    """The name of what a server's health service says: SERVING, ... Raises the errors of the client."""
+    import grpc
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+    from tokenloom.errors import from_rpc_error
+
     with grpc.insecure_channel(target) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
         try:
             reply = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
-    return int(reply.status)
+    return str(health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status))

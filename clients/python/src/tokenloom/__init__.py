@@ -6,7 +6,6 @@ logits, `tokenloom.errors` is what can be raised. Whatever starts with an unders
 """
 
 from tokenloom import aio, edit, errors, types
-from tokenloom._channel import DEFAULT_TARGET
 from tokenloom._exchange import HookReply, LogitsHook
 from tokenloom.client import Client, TokenStream
 from tokenloom.conversation import Conversation, Reply, StepsReply
@@ -16,7 +15,6 @@ from tokenloom.session import Session
 from tokenloom.types import FinishReason, GenerationConfig
 
 __all__ = [
-    "DEFAULT_TARGET",
     "Adapters",
     "Client",
     "Conversation",
