@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, Unpack, overload
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenloom import _convert as convert
 from tokenloom import edit, types
 from tokenloom._call import Call
-from tokenloom._tensors import to_numpy, to_tensor
 from tokenloom.v1 import generator_pb2 as pb
 from tokenloom.v1 import types_pb2
 
@@ -38,7 +36,7 @@ def opened(reply: Any) -> Opened:
     return Opened(reply.state, convert.settings(reply.generation_config))
 
 
-def _nothing(reply: Any) -> None:
+def nothing(reply: Any) -> None:
     """For operations whose reply is the state alone; the session keeps it."""
 
 
@@ -59,7 +57,7 @@ def append_tokens(
     ContextLengthExceeded (past max_length); then nothing is appended to any row.
     """
     inputs = convert.token_inputs(tokens, attention_mask, rows)
-    return Call(convert.build(pb.AppendTokensRequest, expected_length=expected_length, inputs=inputs), _nothing)
+    return Call(convert.build(pb.AppendTokensRequest, expected_length=expected_length, inputs=inputs), nothing)
 
 
 def append_text(
@@ -81,7 +79,7 @@ def append_text(
         convert.build(types_pb2.RowInput, row=row, text=content, add_special_tokens=add_special_tokens or None)
         for row, content in zip(convert.named_rows(rows, len(texts)), texts, strict=True)
     ]
-    return Call(convert.build(pb.AppendTokensRequest, expected_length=expected_length, inputs=inputs), _nothing)
+    return Call(convert.build(pb.AppendTokensRequest, expected_length=expected_length, inputs=inputs), nothing)
 
 
 def append_messages(
@@ -104,7 +102,7 @@ def append_messages(
         convert.build(types_pb2.RowInput, row=row, chat=convert.chat(content, add_generation_prompt))
         for row, content in zip(convert.named_rows(rows, len(chats)), chats, strict=True)
     ]
-    return Call(convert.build(pb.AppendTokensRequest, expected_length=expected_length, inputs=inputs), _nothing)
+    return Call(convert.build(pb.AppendTokensRequest, expected_length=expected_length, inputs=inputs), nothing)
 
 
 def generate_next_token(*, expected_length: int | None = None) -> Call[types.TokenArray]:
@@ -179,46 +177,6 @@ def get_text(row: int = 0, *, start: int = 0) -> Call[str]:
     return Call(convert.build(pb.GetSequenceRequest, row=row, start=start, return_text=True), lambda reply: reply.text)
 
 
-@overload
-def get_logits(*, dtype: Any = ...) -> Call[types.LogitsArray]: ...
-@overload
-def get_logits(*, top_k: int, dtype: Any = ...) -> Call[types.SelectedLogits]: ...
-@overload
-def get_logits(*, token_ids: types.Tokens, dtype: Any = ...) -> Call[types.SelectedLogits]: ...
-def get_logits(
-    *, top_k: int | None = None, token_ids: types.Tokens | None = None, dtype: Any = np.float32
-) -> Call[Any]:
-    """Logits for the next token, computed if stale; as last set where `set_logits` was called. Changes nothing.
-
-    Returns float [rows, vocab_size], of dtype float32 or float16, which may be written to. With top_k (the k largest
-    of each row, falling) or token_ids (these, in this order): SelectedLogits [rows, k].
-
-    Raises FailedPrecondition (SESSION_EMPTY), InvalidArgument (top_k or a token outside the vocabulary).
-    """
-    request = pb.GetLogitsRequest(selector=convert.selector(top_k, token_ids, dtype))
-    return Call(request, lambda reply: convert.logits(reply.logits))
-
-
-def set_logits(
-    logits: NDArray[Any] | edit.LogitsEdit | Sequence[edit.LogitsEdit], *, expected_length: int | None = None
-) -> Call[None]:
-    """Change the logits the next step samples from; the model's processors and sampling follow as on its own.
-
-    logits: float [rows, vocab_size], or [vocab_size] for all rows; or edits from `tokenloom.edit`, made in order.
-    -inf is legal. All edits are made or none.
-
-    Raises InvalidArgument (shape, NaN, +inf, an unknown token, a row without a finite logit left), FailedPrecondition
-    (SESSION_EMPTY).
-    """
-    if isinstance(logits, edit.LogitsEdit):
-        edits: Sequence[edit.LogitsEdit] = [logits]
-    elif isinstance(logits, np.ndarray):
-        edits = [edit.dense(logits)]
-    else:
-        edits = logits
-    return Call(convert.build(pb.SetLogitsRequest, expected_length=expected_length, edits=edits), _nothing)
-
-
 def rewind_to(
     length: int, *, row: int | None = None, seed: int | None = None, expected_length: int | None = None
 ) -> Call[None]:
@@ -229,37 +187,8 @@ def rewind_to(
     Raises FailedPrecondition (REWIND_BEYOND_LENGTH) where a row is shorter already; then nothing is changed.
     """
     return Call(
-        convert.build(pb.RewindToRequest, expected_length=expected_length, length=length, row=row, seed=seed), _nothing
+        convert.build(pb.RewindToRequest, expected_length=expected_length, length=length, row=row, seed=seed), nothing
     )
-
-
-def set_inputs(inputs: Mapping[str, NDArray[Any]], *, expected_length: int | None = None) -> Call[None]:
-    """Set named model inputs, for models with inputs beyond tokens. All or none are set.
-
-    Raises InvalidArgument (shape or dtype against the model's signature), NotFound (lists the names there are),
-    FailedPrecondition (INPUT_MANAGED: the engine keeps this one itself).
-    """
-    tensors = [_named(name, value) for name, value in inputs.items()]
-    return Call(convert.build(pb.SetInputsRequest, expected_length=expected_length, inputs=tensors), _nothing)
-
-
-def set_model_input(name: str, value: NDArray[Any], *, expected_length: int | None = None) -> Call[None]:
-    """Set one named model input. As `set_inputs`."""
-    request = convert.build(pb.SetModelInputRequest, expected_length=expected_length, input=_named(name, value))
-    return Call(request, _nothing)
-
-
-def get_input(name: str) -> Call[NDArray[Any]]:
-    """A model input as it was in the session's last run, or as set for the next. Raises NotFound listing the names."""
-    return Call(convert.build(pb.GetInputRequest, name=name), lambda reply: to_numpy(reply.input.tensor))
-
-
-def get_output(name: str) -> Call[NDArray[Any]]:
-    """A model output at the session's last position, computed if stale; the first dimension is rows.
-
-    Raises NotFound listing the names there are, FailedPrecondition (SESSION_EMPTY).
-    """
-    return Call(convert.build(pb.GetOutputRequest, name=name), lambda reply: to_numpy(reply.output.tensor))
 
 
 def set_active_adapter(adapter: str, /, *, recompute: bool = False, expected_length: int | None = None) -> Call[None]:
@@ -272,7 +201,7 @@ def set_active_adapter(adapter: str, /, *, recompute: bool = False, expected_len
     request = convert.build(
         pb.SetActiveAdapterRequest, expected_length=expected_length, adapter=adapter, recompute=recompute
     )
-    return Call(request, _nothing)
+    return Call(request, nothing)
 
 
 def set_runtime_option(key: str, value: str) -> Call[None]:
@@ -280,12 +209,12 @@ def set_runtime_option(key: str, value: str) -> Call[None]:
 
     Raises InvalidArgument listing the known keys.
     """
-    return Call(convert.build(pb.SetRuntimeOptionRequest, key=key, value=value), _nothing)
+    return Call(convert.build(pb.SetRuntimeOptionRequest, key=key, value=value), nothing)
 
 
 def interrupt() -> Call[None]:
     """End the running generation at a token boundary, and those queued behind it. Tokens stay; they answer normally."""
-    return Call(pb.InterruptRequest(), _nothing)
+    return Call(pb.InterruptRequest(), nothing)
 
 
 def fork(
@@ -321,8 +250,4 @@ def refresh() -> Call[types.SessionState]:
 
 def close() -> Call[None]:
     """End the session and free what it holds. Queued operations end with Cancelled."""
-    return Call(pb.CloseSessionRequest(), _nothing)
-
-
-def _named(name: str, value: NDArray[Any]) -> types_pb2.NamedTensor:
-    return convert.build(types_pb2.NamedTensor, name=name, tensor=to_tensor(np.asarray(value), name))
+    return Call(pb.CloseSessionRequest(), nothing)

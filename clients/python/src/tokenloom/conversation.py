@@ -16,6 +16,7 @@ import grpc
 
 from tokenloom import _session_calls as calls
 from tokenloom import _streams as streams
+from tokenloom import _tensor_calls as tensor_calls
 from tokenloom import types
 from tokenloom._call import Call, method
 from tokenloom._channel import Methods
@@ -96,13 +97,13 @@ class Conversation:
     get_next_tokens = _pipelined(calls.get_next_tokens)
     get_sequence = _pipelined(calls.get_sequence)
     get_text = _pipelined(calls.get_text)
-    get_logits = _pipelined(calls.get_logits)
-    set_logits = _pipelined(calls.set_logits)
+    get_logits = _pipelined(tensor_calls.get_logits)
+    set_logits = _pipelined(tensor_calls.set_logits)
     rewind_to = _pipelined(calls.rewind_to)
-    set_inputs = _pipelined(calls.set_inputs)
-    set_model_input = _pipelined(calls.set_model_input)
-    get_input = _pipelined(calls.get_input)
-    get_output = _pipelined(calls.get_output)
+    set_inputs = _pipelined(tensor_calls.set_inputs)
+    set_model_input = _pipelined(tensor_calls.set_model_input)
+    get_input = _pipelined(tensor_calls.get_input)
+    get_output = _pipelined(tensor_calls.get_output)
     set_active_adapter = _pipelined(calls.set_active_adapter)
     set_runtime_option = _pipelined(calls.set_runtime_option)
     interrupt = _pipelined(calls.interrupt)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tokenloom import _session_calls as calls
 from tokenloom import _streams as streams
+from tokenloom import _tensor_calls as tensor_calls
 from tokenloom import types
 from tokenloom._call import Call, method, play
 from tokenloom._session import SessionView
@@ -64,13 +65,13 @@ class Session(SessionView):
     text = method(streams.text, _text)
     get_sequence = _operation(calls.get_sequence)
     get_text = _operation(calls.get_text)
-    get_logits = _operation(calls.get_logits)
-    set_logits = _operation(calls.set_logits)
+    get_logits = _operation(tensor_calls.get_logits)
+    set_logits = _operation(tensor_calls.set_logits)
     rewind_to = _operation(calls.rewind_to)
-    set_inputs = _operation(calls.set_inputs)
-    set_model_input = _operation(calls.set_model_input)
-    get_input = _operation(calls.get_input)
-    get_output = _operation(calls.get_output)
+    set_inputs = _operation(tensor_calls.set_inputs)
+    set_model_input = _operation(tensor_calls.set_model_input)
+    get_input = _operation(tensor_calls.get_input)
+    get_output = _operation(tensor_calls.get_output)
     set_active_adapter = _operation(calls.set_active_adapter)
     set_runtime_option = _operation(calls.set_runtime_option)
     interrupt = _operation(calls.interrupt)
