@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PROMPT = 5
+PROMPT = 2
 """Tokens before the probed step."""
 WIDEST = 4
 """Rows of the widest batch that is compared."""

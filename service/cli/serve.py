@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -53,14 +54,18 @@ def serve(served: list[str] | None, **settings: Any) -> None:
     SIGTERM or Ctrl-C drains: health says NOT_SERVING, running operations may finish, then the server ends. A second one
     ends it at once.
     """
-    from service import server  # Imports the runtime, which no other command needs.
-
     given = {name: value for name, value in settings.items() if value is not None}
     for name, read in {"models": _name_to_folder, "adapters": _model_to_adapters}.items():
         if name in given:
             given[name] = read(given[name])
+    import runtime.model_store  # noqa: F401  # With the runtime, which no other command needs.
+
+    with ThreadPoolExecutor(1) as pool:
+        # Checking a model's files takes as long as importing the server does.
+        configuring = pool.submit(_configure, served or [], given)
+        from service import server
     try:
-        asyncio.run(server.serve(_configure(served or [], given)))
+        asyncio.run(server.serve(configuring.result()))
     except OSError as error:
         errors.print(f"[red]error:[/] {error}", markup=True)
         raise typer.Exit(1) from None
