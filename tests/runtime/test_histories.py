@@ -1,8 +1,8 @@
 """Whatever was done to a session, and whatever was done beside it, it is what its effective history makes it.
 
 The effective history of a row is what it holds: appended runs, generated tokens, forced tokens; what was rewound is
-not in it. A new session that does only that, alone in an engine of its own, must have the same tokens and logits, to the
-last bit.
+not in it. A new session that does only that, alone in an engine of its own, must have the same tokens and logits, to
+the last bit.
 """
 
 from __future__ import annotations
