@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import queue
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,14 @@ _SETTINGS = {field.name for field in dataclasses.fields(GenerationConfig)}
 
 def load_model(name: str, **options: Any) -> Model:
     return Model.load(MODELS / name, options=ModelOptions(**{"threads": 1, **options}))
+
+
+def copy_of(name: str, folder: Path) -> Path:
+    """A copy of a model's files, to be changed."""
+    for path in (MODELS / name).iterdir():
+        if path.is_file():
+            shutil.copy(path, folder)
+    return folder
 
 
 @contextmanager
