@@ -178,7 +178,8 @@ class Engine:
         self._post(Submit(operation))
 
     def cancel(self, operation: Operation) -> None:
-        """Ends an operation at the next token boundary: a Generate gives its result, others Cancelled."""
+        """Ends an operation at the next token boundary: Generate and Append give their result, others
+        Cancelled."""
         self._post(Cancel(operation))
 
     def acknowledge(self, operation: Operation, events: int) -> None:
@@ -331,6 +332,8 @@ class Engine:
             if outcome.error is not None:
                 self._runner.fail(run.session, outcome.error)
             return
+        if run.session.status is not SessionStatus.RUNNING:
+            return  # the run of another of its rows failed and ended the operation
         # What parking lost comes back at no charge: else a long session would lose its slots before it gets anywhere.
         run.session.runs_in_slots += run.start + run.count > run.row.reached
         run.row.record_run(run.start, run.count, outcome.logits)

@@ -87,4 +87,4 @@ class Executor:
 
 
 def _run_failed() -> EngineError:
-    return EngineError("the model run failed; the session is where it was before")
+    return EngineError("the model run failed; the session is at a token boundary")

@@ -13,7 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from runtime.errors import ContextLengthExceeded, FailedPrecondition, InvalidArgument, Unimplemented
+from runtime.errors import (
+    ContextLengthExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    TokenloomError,
+    Unimplemented,
+)
 from runtime.logits_edits import check_edit, check_selector, check_tokens, edited, is_complete, select
 from runtime.model import Model
 from runtime.operations import (
@@ -54,7 +60,7 @@ RUNTIME_OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 class Interrupted(Exception):
-    """Thrown into a generate handler to end it at a token boundary, with its result so far."""
+    """Thrown into the handler of a generate or append to end it at a token boundary, with its result so far."""
 
 
 # --- appending, reading, rewinding -----------------------------------------------------------------------------------
@@ -69,8 +75,21 @@ def create(session: Session, operation: Create, model: Model) -> Handler:
 
 
 def append(session: Session, operation: Append, model: Model) -> Handler:
+    """Interrupted, it has appended and leaves the computing to who needs it. Failed, it has appended nothing."""
+    before = [(row, row.length, row.finish_reason, row.stop_string) for row in session.rows]
+    next_tokens = session.next_tokens
     append_rows(session, operation.inputs, model)
-    yield NeedLogits([session.rows[row] for row in operation.inputs])
+    try:
+        yield NeedLogits([session.rows[row] for row in operation.inputs])
+    except Interrupted:
+        pass
+    except TokenloomError:
+        for row, length, finish_reason, stop_string in before:
+            if row.length > length:
+                row.rewind(length)
+                row.finish(finish_reason, stop_string)
+        session.next_tokens = next_tokens
+        raise
     return Value(session.snapshot(), None)
 
 

@@ -168,7 +168,9 @@ class SessionRunner:
             else:
                 self._settle(session)
         elif active is not None and active.operation is operation:
-            self._throw(session, Interrupted() if isinstance(operation, Generate) else Cancelled())
+            # What these did must be told: a retry would do it again.
+            has_result = isinstance(operation, Generate | operations.Append)
+            self._throw(session, Interrupted() if has_result else Cancelled())
         elif active is not None and operation in active.followers:
             active.followers.remove(operation)
             operation.sink.on_error(Cancelled())

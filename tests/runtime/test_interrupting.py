@@ -40,18 +40,28 @@ def test_a_cancelled_generate_gives_the_steps_it_made(engine: Engine) -> None:
     still_right(session)
 
 
-def test_a_cancelled_prefill_ends_at_the_next_chunk_and_what_was_appended_stays(llama: Model) -> None:
+def test_a_cancelled_append_has_appended_and_stops_computing_at_the_next_chunk(llama: Model) -> None:
     """What is not computed yet is when it is needed (the runtime's half of case 12)."""
     with running(llama, prefill_chunk=2) as engine:
         session, clock = Session(engine, **NEVER_DONE), Session(engine, [5], **NEVER_DONE)
         pending = session.start(ops.Append, inputs=tokens_of([prompt(500)]))
         clock.generate(3)
         pending.cancel()
-        assert isinstance(pending.error(), Cancelled)
+        assert pending.result().snapshot.length == 500
         assert engine.stats().prefill_tokens < 500
-        assert session.length == 500
         session.rewind(490)
         still_right(session)
+
+
+def test_a_retry_of_a_cancelled_append_appends_nothing_more(llama: Model) -> None:
+    with running(llama, prefill_chunk=2) as engine:
+        session, clock = Session(engine, **NEVER_DONE), Session(engine, [5], **NEVER_DONE)
+        inputs = tokens_of([prompt(400)])
+        pending = session.start(ops.Append, inputs=inputs, request_id="a")
+        clock.generate(3)
+        pending.cancel()
+        assert session.do(ops.Append, inputs=inputs, request_id="a") == pending.result()
+        assert session.length == 400
 
 
 def test_an_operation_that_is_queued_is_taken_out(engine: Engine) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import queue
-import shutil
 import time
-from pathlib import Path
 
+import numpy as np
 import pytest
-from driver import GPT2, MODELS, TIMEOUT, Pending, Session, load_model, prompt, raises, running, tokens_of
+from driver import GPT2, TIMEOUT, Pending, Session, copy_of, load_model, prompt, raises, running, tokens_of
 
-from runtime import Engine, Model
+from runtime import Engine, Model, ModelOptions
 from runtime import operations as ops
 from runtime.errors import (
     AlreadyExists,
@@ -158,6 +157,48 @@ def test_two_sessions_never_share_a_slot_when_a_cancel_meets_the_expiry(llama: M
         assert engine.stats().slots_used == slots
 
 
+@pytest.fixture(scope="module")
+def with_too_few_positions(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """Its configuration promises 50 positions more than the graph has: ONNX Runtime refuses those."""
+    folder = copy_of(GPT2, tmp_path_factory.mktemp("model"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "n_positions": config["n_positions"] + 50}))
+    return Model.load(folder, options=ModelOptions(threads=1))
+
+
+def test_a_run_that_fails_fails_its_session_alone(with_too_few_positions: Model) -> None:
+    with running(load_model(GPT2)) as engine:
+        expected = Session(engine, prompt(6), **NEVER_DONE).tokens(60)
+    positions = with_too_few_positions.max_length - 50
+    with running(with_too_few_positions) as engine:
+        mate = Session(engine, prompt(6), **NEVER_DONE).start(ops.Generate, steps=60)
+        session = Session(engine, prompt(positions - 2), **NEVER_DONE)
+        with pytest.raises(EngineError):
+            session.generate(10)
+        assert session.length == positions + 1  # the token past the last position was chosen and has no keys
+        with pytest.raises(EngineError):
+            session.append([5, 6, 7])
+        assert session.length == positions + 1  # an append that failed has appended nothing
+        assert mate.result().rows[0].token_ids == expected
+        assert len(session.rewind(20).tokens(3)) == 3
+        assert engine.alive
+
+
+def test_an_append_that_fails_in_one_row_appends_to_none(with_too_few_positions: Model) -> None:
+    with running(with_too_few_positions) as engine:
+        positions = with_too_few_positions.max_length - 50
+        session = Session(engine, prompt(positions - 2), prompt(5), max_new_tokens=1, eos_token_id=(511,))
+        session.generate(1)
+        with pytest.raises(EngineError):
+            session.append([5, 6, 7, 8], [9, 10])
+        assert [row.length for row in session.refresh().rows] == [positions - 1, 6]
+        assert session.state.is_done  # as it was before
+        assert session.do(ops.GetNextTokens).value == (session.sequence(0)[-1], session.sequence(1)[-1])
+        rewound = session.rewind(5)
+        fresh = Session(engine, prompt(positions - 2)[:5], prompt(5))
+        np.testing.assert_array_equal(rewound.logits(), fresh.logits())
+
+
 # --- the engine ends -------------------------------------------------------------------------------------------------
 
 
@@ -203,25 +244,3 @@ def test_stats_count_what_was_done(llama: Model) -> None:
         assert (stats.sessions, stats.slots, stats.slots_used) == (2, 16, 2)
         assert (stats.prefill_tokens, stats.generated_tokens) == (12, 6)
         assert 0 < stats.model_seconds <= stats.busy_seconds
-
-
-def test_a_run_that_fails_fails_its_session_alone(tmp_path: Path) -> None:
-    """The configuration promises more positions than the graph has: ONNX Runtime refuses the one past the last."""
-    for name in ("tokenizer.json", "model.onnx"):
-        shutil.copy(MODELS / GPT2 / name, tmp_path)
-    config = json.loads((MODELS / GPT2 / "config.json").read_text())
-    positions = config["n_positions"]
-    (tmp_path / "config.json").write_text(json.dumps({**config, "n_positions": positions + 50}))
-    with running(load_model(GPT2)) as engine:
-        expected = Session(engine, prompt(6), **NEVER_DONE).tokens(60)
-    with running(Model.load(tmp_path)) as engine:
-        mate = Session(engine, prompt(6), **NEVER_DONE).start(ops.Generate, steps=60)
-        session = Session(engine, prompt(positions - 2), **NEVER_DONE)
-        with pytest.raises(EngineError):
-            session.generate(10)
-        assert session.length == positions + 1  # the token past the last position was chosen and has no keys
-        with pytest.raises(EngineError):
-            session.append([5, 6, 7])
-        assert mate.result().rows[0].token_ids == expected
-        assert len(session.rewind(20).tokens(3)) == 3
-        assert engine.alive
