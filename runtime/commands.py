@@ -60,19 +60,19 @@ class OutboxSink:
 
     def __init__(self, sink: Sink, outbox: list[Delivery]) -> None:
         self._sink = sink
-        self._outbox = outbox
+        self.outbox = outbox
 
     def on_step(self, step: StepResult) -> None:
-        self._outbox.append(Delivery(self._sink.on_step, step))
+        self.outbox.append(Delivery(self._sink.on_step, step))
 
     def on_hook(self, logits: SelectedLogits) -> None:
-        self._outbox.append(Delivery(self._sink.on_hook, logits))
+        self.outbox.append(Delivery(self._sink.on_hook, logits))
 
     def on_result(self, result: Any) -> None:
-        self._outbox.append(Delivery(self._sink.on_result, result))
+        self.outbox.append(Delivery(self._sink.on_result, result))
 
     def on_error(self, error: TokenloomError) -> None:
-        self._outbox.append(Delivery(self._sink.on_error, error))
+        self.outbox.append(Delivery(self._sink.on_error, error))
 
 
 def deliver_now(deliveries: list[Delivery]) -> None:

@@ -7,9 +7,9 @@ what came of it in one go. Other threads only post commands and read snapshots. 
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,18 @@ from runtime.errors import FailedPrecondition, InvalidArgument
 from runtime.executor import Executor, Outcome, RowRun
 from runtime.kv_cache import open_cache
 from runtime.model import Model, ModelOptions
-from runtime.operations import LogitsEdit, Operation, SessionCreated, SessionSnapshot
+from runtime.operations import (
+    GetLogits,
+    GetNextTokens,
+    GetSequence,
+    GetState,
+    LogitsEdit,
+    Operation,
+    Rewind,
+    SessionCreated,
+    SessionSnapshot,
+    SetLogits,
+)
 from runtime.scheduler import Plan, Policy, RowNeed, plan
 from runtime.session import HookAnswer, SessionStatus
 from runtime.session_runner import SessionRunner
@@ -35,6 +46,8 @@ STALLED_AFTER = 60.0
 """Seconds an iteration may take before the engine counts as dead."""
 IDLE_WAIT = 0.5
 """Seconds between looks at idle timeouts when nothing happens."""
+AT_ONCE = (Rewind, GetState, GetNextTokens, GetSequence, GetLogits, SetLogits)
+"""Operations that change or read no more than rows; those on logits where the logits are there."""
 STOPPING_WAIT = 0.02
 """The same while the engine goes down and waits for clients that hold operations up."""
 
@@ -102,7 +115,9 @@ class Engine:
         self.options = options or EngineOptions()
         self._deliver = deliver
         self._outbox: list[Delivery] = []
-        self._commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._commands: deque[Command] = deque()
+        """Posted and not carried out yet."""
+        self._wake = threading.Event()
         self._lock = threading.Lock()
         """Held while sessions change; free while the model runs."""
         cache = open_cache(model)
@@ -154,7 +169,7 @@ class Engine:
         """Refuses new sessions, lets operations go on for `grace` seconds, ends the rest at a token boundary."""
         self.drain()
         self._stop_at = time.monotonic() + grace
-        self._commands.put(None)
+        self._wake.set()
         self._thread.join()
 
     def drain(self) -> None:
@@ -172,10 +187,34 @@ class Engine:
 
     # --- commands ----------------------------------------------------------------------------------------------------
 
-    def submit(self, operation: Operation) -> None:
-        """Queues an operation. All that comes of it, errors included, goes to its sink."""
-        operation.sink = OutboxSink(operation.sink, self._outbox)
-        self._post(Submit(operation))
+    def submit(self, operation: Operation, *, at_once: bool = False) -> None:
+        """Queues an operation. All that comes of it, errors included, goes to its sink.
+
+        at_once: where it needs nothing of the cache and its session has nothing else to do, it is carried out in this
+        thread, before submit returns. Its messages may then come before those of operations submitted earlier.
+        """
+        sink = operation.sink = OutboxSink(operation.sink, self._outbox)
+        if not (at_once and self._carry_out_now(operation, sink)):
+            self._post(Submit(operation))
+
+    def _carry_out_now(self, operation: Operation, sink: OutboxSink) -> bool:
+        """Tries to; False where the operation has to be queued. The engine's thread is not waited for."""
+        if not isinstance(operation, AT_ONCE) or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._commands or self._stopped.is_set() or not self._runner.is_idle(operation.session_id):
+                return False
+            told = sink.outbox = []
+            self._runner.take(Submit(operation), draining=self.draining)
+            self._runner.start_operation(operation.session_id)
+            sink.outbox = self._outbox
+        finally:
+            self._lock.release()
+        if self._runner.busy:
+            self._wake.set()
+        for delivery in told:
+            delivery.send()
+        return True
 
     def cancel(self, operation: Operation) -> None:
         """Ends an operation at the next token boundary: Generate and Append give their result, others
@@ -193,7 +232,8 @@ class Engine:
         self._post(AnswerHook(operation, HookAnswer(tuple(edits), tuple(stop_rows))))
 
     def _post(self, command: Command) -> None:
-        self._commands.put(command)
+        self._commands.append(command)
+        self._wake.set()
         if self._stopped.is_set():
             # Nobody may be left to take it: whoever finds it here, after the loop's own last look, answers it.
             self._refuse_rest()
@@ -301,16 +341,14 @@ class Engine:
     def _take_commands(self) -> None:
         """Carries out what was posted; waits for something where there is nothing else to do."""
         self._beat = time.monotonic()
-        try:
-            command = self._commands.get(not self._runner.busy, STOPPING_WAIT if self.draining else IDLE_WAIT)
-            self._beat = time.monotonic()
-            while True:
-                if command is not None:
-                    with self._lock:
-                        self._runner.take(command, draining=self.draining)
-                command = self._commands.get_nowait()
-        except queue.Empty:
-            pass
+        if not self._runner.busy:
+            self._wake.wait(STOPPING_WAIT if self.draining else IDLE_WAIT)
+        self._beat = time.monotonic()
+        self._wake.clear()
+        with self._lock:
+            # Under the lock, so that whoever else holds it knows that no command is half way.
+            while self._commands:
+                self._runner.take(self._commands.popleft(), draining=self.draining)
 
     def _plan(self) -> tuple[list[RowRun], Plan]:
         """The runs that rows need, in order of arrival, and what the scheduler makes of them."""
@@ -357,8 +395,6 @@ class Engine:
     def _refuse_rest(self) -> None:
         """Answers what was posted too late."""
         with self._lock:
-            while not self._commands.empty():
-                command = self._commands.get_nowait()
-                if command is not None:
-                    self._runner.take(command, draining=True, stopped=True)
+            while self._commands:
+                self._runner.take(self._commands.popleft(), draining=True, stopped=True)
             self._flush()

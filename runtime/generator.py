@@ -156,7 +156,7 @@ class Generator:
     def _run(engine: Engine, operation: Operation) -> Any:
         sink = operation.sink
         assert isinstance(sink, FutureSink)
-        engine.submit(operation)
+        engine.submit(operation, at_once=True)
         return sink.future.result()
 
     def _rows_of(self, tokens: ArrayLike | Sequence[ArrayLike]) -> dict[int, NDArray[np.int64]]:

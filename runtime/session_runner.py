@@ -206,9 +206,21 @@ class SessionRunner:
     def start_operations(self) -> None:
         """Starts the next operation of each session that has one waiting and none running."""
         for session in list(self._busy):
-            while session.active is None and session.queue:
-                self._start(session, session.queue.popleft())
-            self._settle(session)
+            self._start_next(session)
+
+    def start_operation(self, session_id: str) -> None:
+        """The same for one session."""
+        self._start_next(self._table.find(session_id))
+
+    def is_idle(self, session_id: str) -> bool:
+        """Whether there is a session of that id with no operation running or queued."""
+        session = self._table.get(session_id)
+        return session is not None and session.active is None and not session.queue
+
+    def _start_next(self, session: Session) -> None:
+        while session.active is None and session.queue:
+            self._start(session, session.queue.popleft())
+        self._settle(session)
 
     def _start(self, session: Session, operation: Operation) -> None:
         if self._is_retry(session, operation):

@@ -176,7 +176,7 @@ class Window:
 
 async def answer(engine: Engine, operation: Operation, sink: ReplySink) -> Any:
     """Submits an operation and waits for its result; a caller that goes away cancels it."""
-    engine.submit(operation)
+    engine.submit(operation, at_once=True)
     try:
         return await sink.reply()
     except asyncio.CancelledError:
