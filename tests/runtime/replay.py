@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from driver import Session
+from driver import MODELS, Session
 
 from runtime import Engine, GenerationConfig
 from runtime import operations as ops
 from runtime.errors import TokenloomError
 from runtime.operations import LogitsEdit
 
+RECORDINGS = MODELS.parent / "golden" / "genai"
 LOGITS_TOLERANCE = 1e-4
 NOT_SEARCH = {"past_present_share_buffer", "chunk_size", "batch_size"}
 """Options of the recording that say how to compute, not what: here the engine's own business."""
@@ -26,6 +28,15 @@ class Difference:
     what: str
     recorded: Any
     ours: Any
+
+
+def cases(group: str) -> list[dict[str, Any]]:
+    return json.loads((RECORDINGS / f"{group}.json").read_text())["cases"]
+
+
+def ids(group: str, *numbers: int) -> set[str]:
+    """Names of the cases of a group."""
+    return {f"{group}-{number:03}" for number in numbers}
 
 
 def settings_of(search: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,9 @@ Trace = tuple[np.ndarray, list[int]]
 
 
 def prompts(model: Model, count: int = 16) -> list[list[int]]:
-    return [prompt(LENGTHS[row % 16], row, model.vocab_size) for row in range(count)]
+    """For a real model, whose runs take their time, none is longer than 8."""
+    longest = 8 if model.vocab_size > 10_000 else max(LENGTHS)
+    return [prompt(min(LENGTHS[row % 16], longest), row, model.vocab_size) for row in range(count)]
 
 
 def trace(session: Session, steps: int) -> tuple[np.ndarray, list[list[int]]]:
@@ -116,9 +118,9 @@ def chunked(model: Model, length: int, chunk: int, **options: object) -> np.ndar
 
 
 def test_every_chunk_gives_the_logits_of_a_whole_prefill(any_model: Model) -> None:
-    whole = chunked(any_model, 200, 512)
+    whole = chunked(any_model, 150, 512)
     for chunk in range(2, 129):
-        np.testing.assert_array_equal(chunked(any_model, 200, chunk), whole, f"chunk {chunk}")
+        np.testing.assert_array_equal(chunked(any_model, 150, chunk), whole, f"chunk {chunk}")
 
 
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 201])
@@ -158,7 +160,7 @@ def test_single_appends_are_computed_alone_and_runs_as_runs(any_model: Model) ->
 # --- parking and preemption ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[(1, 0), (1, 4 << 30), (2, 0), (2, 4 << 30), (3, 30_000)], ids=str)
+@pytest.fixture(scope="module", params=[(1, 0), (1, 1 << 30), (2, 0), (3, 30_000)], ids=str)
 def crowded(request: pytest.FixtureRequest, any_model: Model) -> Iterator[Engine]:
     """Far fewer slots than sessions; host memory for none, all or some of the parked rows."""
     slots, host_cache_bytes = request.param
@@ -193,11 +195,11 @@ def test_a_preempted_session_gets_the_tokens_it_gets_alone(crowded: Engine) -> N
     inputs = [prompt(6, seed, model.vocab_size) for seed in range(4)]
     settings = {**NEVER_DONE, **SAMPLED, "seed": 5}
     with running(model) as engine:
-        expected = [Session(engine, tokens, **settings).tokens(180) for tokens in inputs]
+        expected = [Session(engine, tokens, **settings).tokens(110) for tokens in inputs]
     ends: list[int] = []
     sessions = [Session(crowded, tokens, **settings) for tokens in inputs]
     running_steps = []
-    for index, (session, steps) in enumerate(zip(sessions, (180, 180, 180, 20), strict=True)):
+    for index, (session, steps) in enumerate(zip(sessions, (110, 110, 110, 20), strict=True)):
         pending = session.start(ops.Generate, steps=steps)
         pending.future.add_done_callback(lambda _, index=index: ends.append(index))
         running_steps.append(pending)
@@ -239,7 +241,7 @@ def real_model(request: pytest.FixtureRequest) -> Model:
 
 @pytest.mark.model
 def test_batches_of_the_default_model_have_the_logits_of_each_row_alone(real_model: Model) -> None:
-    alone = traces_alone(real_model, steps=3)
+    alone = traces_alone(real_model, steps=2)
     with running(real_model) as engine:
         for rows in range(1, 17):
             check_batch(engine, rows, alone)
@@ -247,6 +249,6 @@ def test_batches_of_the_default_model_have_the_logits_of_each_row_alone(real_mod
 
 @pytest.mark.model
 def test_chunks_of_the_default_model_give_the_logits_of_a_whole_prefill(real_model: Model) -> None:
-    whole = chunked(real_model, 200, 512)
-    for chunk in (2, 3, 7, 16, 32, 64, 100, 128):
-        np.testing.assert_array_equal(chunked(real_model, 200, chunk), whole, f"chunk {chunk}")
+    whole = chunked(real_model, 131, 512)
+    for chunk in (7, 33, 64, 100, 128, 129):
+        np.testing.assert_array_equal(chunked(real_model, 131, chunk), whole, f"chunk {chunk}")

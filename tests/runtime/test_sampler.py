@@ -59,6 +59,8 @@ SETTINGS = [
     {"temperature": 1.5, "top_k": 20, "top_p": 0.9, "min_p": 0.02},
     {"top_k": VOCABULARY},
 ]
+EXACT_ALONE = [{"temperature": 0.5}, {"top_k": VOCABULARY}]
+"""Nothing of drawing is in these that is not in the others."""
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -71,7 +73,7 @@ def test_the_distribution_is_the_defined_one(settings: dict[str, object]) -> Non
         np.testing.assert_allclose(actual, expected_distribution(logits, parameters(**settings)), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", [one for one in SETTINGS if one not in EXACT_ALONE], ids=str)
 def test_draws_follow_the_distribution(settings: dict[str, object]) -> None:
     """Chi-square over 20,000 positions of one seed. The seed is fixed: the test gives the same result every time."""
     chosen = parameters(**settings)
