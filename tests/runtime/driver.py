@@ -62,14 +62,14 @@ def running(model: Model, **options: Any) -> Iterator[Engine]:
 class Pending:
     """An operation that was submitted: what comes of it, and what may be said to it meanwhile."""
 
-    def __init__(self, engine: Engine, kind: type[Operation], **fields: Any) -> None:
+    def __init__(self, engine: Engine, kind: type[Operation], *, at_once: bool = False, **fields: Any) -> None:
         self._engine = engine
         self._steps: queue.SimpleQueue[ops.StepResult] = queue.SimpleQueue()
         self._hooks: queue.SimpleQueue[ops.SelectedLogits] = queue.SimpleQueue()
         sink = FutureSink(self._steps.put, self._hooks.put)
         self.future = sink.future
         self.operation = kind(**{"session_id": "", "sink": sink, **fields})
-        engine.submit(self.operation)
+        engine.submit(self.operation, at_once=at_once)
 
     @property
     def done(self) -> bool:
@@ -105,7 +105,10 @@ class Pending:
 
 
 class Session:
-    """A session. Every method submits one operation and waits for it; errors are raised."""
+    """A session. Every method submits one operation and waits for it; errors are raised.
+
+    What needs no run is carried out at once where it can be, as for everyone who waits; `start` always queues.
+    """
 
     def __init__(self, engine: Engine, *rows: Sequence[int], **fields: Any) -> None:
         """rows: what to append first. fields: those of Create, and settings by their names."""
@@ -125,7 +128,7 @@ class Session:
         return Pending(self.engine, kind, session_id=self.id, **fields)
 
     def do(self, kind: type[Operation], **fields: Any) -> Any:
-        result = self.start(kind, **fields).result()
+        result = self.start(kind, at_once=True, **fields).result()
         if result is not None:
             self.state = result.snapshot
         return result
