@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -45,6 +46,9 @@ SERVICES = tuple(
         (tokenizer_pb2.DESCRIPTOR, "Tokenizer"),
     )
 )
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a thread that wants to run gets its turn. By default the engine, back from a model run, would wait
+for the event loop for up to 5 ms."""
 LAST_WRITES = 1.0
 """Seconds for replies that are made already to reach their clients once the engines have stopped."""
 
@@ -155,6 +159,7 @@ async def serve(config: ServerConfig, on_ready: Callable[[Server], Awaitable[Non
     on_ready: called when the port is open.
     """
     configure(config.log_level, config.log_format)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     server = Server(config)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
