@@ -309,7 +309,7 @@ class Engine:
                 logger.exception("an iteration of the engine failed")
                 with self._lock:
                     self._runner.fail_running()
-            self._flush()
+                self._flush()
         with self._lock:
             self._runner.end_all()
         self._stopped.set()
@@ -321,13 +321,18 @@ class Engine:
         return not self._runner.unfinished or time.monotonic() >= self._stop_at
 
     def _iterate(self) -> None:
-        """commands -> schedule -> run -> sample; what came of it is delivered by the caller."""
+        """commands -> schedule -> deliver -> run -> sample.
+
+        What an iteration made is delivered in the next, right before the model runs: the receivers then work while ONNX
+        Runtime does, instead of holding up the engine's way to its next run.
+        """
         self._take_commands()
         started = time.perf_counter()
         with self._lock:
             self._runner.expire()
             self._runner.start_operations()
             runs, decision = self._plan()
+        self._flush()
         outcomes = self._executor.execute(decision, runs)
         with self._lock:
             for outcome in outcomes:
@@ -342,6 +347,7 @@ class Engine:
         """Carries out what was posted; waits for something where there is nothing else to do."""
         self._beat = time.monotonic()
         if not self._runner.busy:
+            self._flush()
             self._wake.wait(STOPPING_WAIT if self.draining else IDLE_WAIT)
         self._beat = time.monotonic()
         self._wake.clear()

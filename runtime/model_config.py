@@ -7,12 +7,15 @@ nothing of the graph itself: `runtime.model` holds the two against each other.
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runtime.errors import FailedPrecondition
 from runtime.generation_config import GenerationConfig
+
+logger = logging.getLogger(__name__)
 
 _SEARCH_FIELDS = (
     "max_length",
@@ -23,6 +26,11 @@ _SEARCH_FIELDS = (
     "repetition_penalty",
 )
 """Of the "search" part of genai_config.json, and of generation_config.json, those this version executes."""
+
+
+LONG_ROPE_TYPES = {"phi3": 4096, "phi3v": 4096, "phi4mm": 4096, "phimoe": 4096, "phi3small": 8192}
+"""Model types of onnxruntime-genai whose graphs switch between short and long rotary factors, and the length at which
+they do: their folders do not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,9 @@ def _from_genai(folder: Path, config: dict[str, Any]) -> ModelConfig:
             type=str(model["type"]),
             graph=folder / decoder["filename"],
             vocab_size=int(model["vocab_size"]),
-            context_length=int(model["context_length"]),
+            context_length=usable_context(
+                folder.name, int(model["context_length"]), LONG_ROPE_TYPES.get(str(model["type"]))
+            ),
             num_hidden_layers=int(decoder["num_hidden_layers"]),
             head_size=int(decoder["head_size"]) if "head_size" in decoder else None,
             names=names,
@@ -143,7 +153,7 @@ def _from_optimum(folder: Path, config: dict[str, Any]) -> ModelConfig:
         type=str(config.get("model_type", "")),
         graph=graph,
         vocab_size=int(config["vocab_size"]),
-        context_length=int(context),
+        context_length=usable_context(folder.name, int(context), _rope_change(config)),
         num_hidden_layers=int(layers),
         head_size=None,
         names=TensorNames(),
@@ -163,3 +173,27 @@ def _generation(tokens: dict[str, Any], settings: dict[str, Any]) -> GenerationC
         eos_token_id=eos_ids,
         pad_token_id=int(pad) if pad is not None else (eos_ids[0] if eos_ids else 0),
     )
+
+
+def usable_context(name: str, context_length: int, rope_change: int | None) -> int:
+    """The context up to where the graph changes its rotary frequencies.
+
+    Past it, keys in the cache would have been computed with other frequencies than the new ones: silently wrong.
+    """
+    if rope_change is None or rope_change >= context_length:
+        return context_length
+    logger.warning("%s: the context is limited to %d tokens, where its rotary scaling changes", name, rope_change)
+    return rope_change
+
+
+def _rope_change(config: dict[str, Any]) -> int | None:
+    """Length at which an Optimum graph's rotary frequencies change, where its configuration says so."""
+    scaling = config.get("rope_scaling") or {}
+    if scaling.get("rope_type", scaling.get("type")) not in ("longrope", "su"):
+        return None
+    original = scaling.get("original_max_position_embeddings") or config.get("original_max_position_embeddings")
+    if original is None:
+        raise FailedPrecondition(
+            "MODEL_UNSUPPORTED", "config.json has long-rope scaling without original_max_position_embeddings"
+        )
+    return int(original)

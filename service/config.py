@@ -48,8 +48,8 @@ class ServerConfig(BaseSettings):
     max_length: PositiveInt | None = Field(
         None, description="Longest sequence, in tokens. Unset: the model's own context length."
     )
-    prefill_chunk: PositiveInt | None = Field(
-        None, description="Most tokens of a prompt computed in one run. Unset: the engine's default."
+    prefill_chunk: int | None = Field(
+        None, ge=2, description="Most tokens of a prompt computed in one run. Unset: the engine's default."
     )
     host_cache_bytes: int | None = Field(
         None, ge=0, description="Memory for the caches of parked sessions, per model. Unset: the engine's default."

@@ -47,8 +47,8 @@ SERVICES = tuple(
     )
 )
 SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread that wants to run gets its turn. By default the engine, back from a model run, would wait
-for the event loop for up to 5 ms."""
+"""Seconds after which a thread that wants to run gets its turn. By default the engine, back from a model run, would
+wait for the event loop for up to 5 ms."""
 LAST_WRITES = 1.0
 """Seconds for replies that are made already to reach their clients once the engines have stopped."""
 

@@ -157,3 +157,25 @@ def test_a_sliding_window_is_refused_and_never_silently_wrong(tmp_path: Path) ->
 
     with raises(FailedPrecondition, reason="MODEL_UNSUPPORTED"):
         Model.load(changed(LLAMA, tmp_path, "genai_config.json", change))
+
+
+def test_the_context_ends_where_a_genai_graph_changes_its_rotary_factors(tmp_path: Path) -> None:
+    def change(config: dict[str, Any]) -> None:
+        config["model"].update(type="phi3", context_length=131072)
+
+    assert read_model_config(changed(LLAMA, tmp_path, "genai_config.json", change)).context_length == 4096
+
+
+def test_the_context_ends_where_an_optimum_graph_changes_its_rotary_factors(tmp_path: Path) -> None:
+    def change(config: dict[str, Any]) -> None:
+        config["rope_scaling"] = {"type": "longrope", "original_max_position_embeddings": 128}
+
+    assert read_model_config(changed(GPT2, tmp_path, "config.json", change)).context_length == 128
+
+
+def test_long_rope_that_does_not_say_where_it_changes_is_refused(tmp_path: Path) -> None:
+    def change(config: dict[str, Any]) -> None:
+        config["rope_scaling"] = {"rope_type": "longrope"}
+
+    with raises(FailedPrecondition, reason="MODEL_UNSUPPORTED"):
+        read_model_config(changed(GPT2, tmp_path, "config.json", change))
