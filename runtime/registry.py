@@ -58,11 +58,18 @@ class ModelRegistry:
         """Loads a folder from anywhere, for whoever may name any: the server's own configuration. Raises as `load`."""
         with self._loading:
             self._check_name(name)
-            engine = Engine(
-                Model.load(folder, name, self._model_options), self._engine_options, self._deliver, self._on_session_end
-            )
-            engine.start()
-            self._engines[name] = engine
+            return self._start(Model.load(folder, name, self._model_options))
+
+    def add(self, model: Model) -> Engine:
+        """Starts the engine of a model that is loaded already. Raises InvalidArgument and AlreadyExists."""
+        with self._loading:
+            self._check_name(model.name)
+            return self._start(model)
+
+    def _start(self, model: Model) -> Engine:
+        engine = Engine(model, self._engine_options, self._deliver, self._on_session_end)
+        engine.start()
+        self._engines[model.name] = engine
         return engine
 
     def _check_name(self, name: str) -> None:

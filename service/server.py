@@ -6,15 +6,14 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from runtime.engine import EngineOptions
-from runtime.model import ModelOptions
+from runtime.model import Model
 from runtime.registry import ModelRegistry
 from service.config import ServerConfig
 from service.generator_servicer import GeneratorServicer
@@ -22,6 +21,7 @@ from service.health import HealthMonitor
 from service.interceptor import CallInterceptor
 from service.logging import configure
 from service.models_servicer import ModelsServicer
+from service.options import engine_options, model_options
 from service.sinks import deliver_in
 from service.state import Attachments, ServerState
 from service.tokenizer_servicer import TokenizerServicer
@@ -72,16 +72,18 @@ def _channel_options(config: ServerConfig) -> list[tuple[str, int]]:
 class Server:
     """One server in the running event loop."""
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, loaded: Sequence[Model] = ()) -> None:
+        """loaded: models of the configuration that need no loading any more."""
         self.config = config
+        self._loaded = {model.name: model for model in loaded}
         self.port = 0
         """The port listened on, once started."""
         attachments = Attachments()
         self.registry = ModelRegistry(
             model_directories=config.model_directories,
             adapter_directories=config.adapter_directories,
-            model_options=ModelOptions(config.device, config.threads, config.slots, config.max_length),
-            engine_options=_engine_options(config),
+            model_options=model_options(config),
+            engine_options=engine_options(config),
             deliver=deliver_in(asyncio.get_running_loop()),
             on_session_end=attachments.session_ended,
         )
@@ -130,7 +132,9 @@ class Server:
     def _load(self) -> None:
         config = self.config
         for name, path in sorted(config.models.items(), key=lambda item: item[0] != config.default_model):
-            if Path(path).is_absolute():
+            if name in self._loaded:
+                self.registry.add(self._loaded.pop(name))
+            elif Path(path).is_absolute():
                 self.registry.open(name, Path(path))
             else:
                 self.registry.load(name, path)
@@ -146,21 +150,18 @@ class Server:
             raise OSError(f"cannot listen on {address}: {error}") from error
 
 
-def _engine_options(config: ServerConfig) -> EngineOptions:
-    given = {
-        name: value for name in ("prefill_chunk", "host_cache_bytes") if (value := getattr(config, name)) is not None
-    }
-    return EngineOptions(max_sessions=config.max_sessions, max_queued_operations=config.max_queued_operations, **given)
-
-
-async def serve(config: ServerConfig, on_ready: Callable[[Server], Awaitable[None] | None] | None = None) -> None:
+async def serve(
+    config: ServerConfig,
+    loaded: Sequence[Model] = (),
+    on_ready: Callable[[Server], Awaitable[None] | None] | None = None,
+) -> None:
     """Serves until SIGTERM or SIGINT, then drains; a second signal ends at once.
 
-    on_ready: called when the port is open.
+    loaded: as for `Server`. on_ready: called when the port is open.
     """
     configure(config.log_level, config.log_format)
     sys.setswitchinterval(SWITCH_INTERVAL)
-    server = Server(config)
+    server = Server(config, loaded)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

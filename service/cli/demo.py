@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import signal
-import socket
-import subprocess
-import sys
+import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.cli import common
-from service.cli.health import SERVING, check
 
-STOP_SECONDS = 30.0
+if TYPE_CHECKING:
+    from runtime.model import Model
+    from service.config import ServerConfig
 
 
 def demo(
@@ -34,53 +31,36 @@ def demo(
 
       tokenloom demo "Name three rivers." --max-new-tokens 100
     """
+    from service.cli.serve import prepare
+
     started = time.monotonic()
-    with _server(model) as target, common.connect(target) as client:
+    config, loaded = prepare([model], {"port": 0, "log_level": "warning"})
+
+    def ask(target: str) -> str:
         common.errors.print(f"serving at {target} after {time.monotonic() - started:.1f} s", style="dim")
         common.console.print(question, style="bold", markup=False)
         first, said = 0.0, ""
-        for piece in client.chat([{"role": "user", "content": question}], max_new_tokens=max_new_tokens):
-            first = first or time.monotonic()
-            said += piece
-            print(piece, end="", flush=True)
+        with common.connect(target) as client:
+            for piece in client.chat([{"role": "user", "content": question}], max_new_tokens=max_new_tokens):
+                first = first or time.monotonic()
+                said += piece
+                print(piece, end="", flush=True)
         print()
-    if not said.strip():
+        common.errors.print(f"first text {first - started:.1f} s after the start", style="dim")
+        return said
+
+    if not asyncio.run(_serve_and(ask, config, loaded)).strip():
         common.errors.print("error: no text came", style="red")
         raise typer.Exit(1)
-    common.errors.print(f"first text {first - started:.1f} s after the start", style="dim")
 
 
-@contextmanager
-def _server(model: str) -> Iterator[str]:
-    """A server on a free port, taken down at the end. It gets the model itself and shows its progress and errors."""
-    port = _free_port()
-    command = [sys.executable, "-m", "service.cli", "serve", *([model] if model else []), "--port", str(port)]
-    process = subprocess.Popen([*command, "--lame-duck", "0", "--log-level", "warning"], start_new_session=True)
+async def _serve_and(ask: Callable[[str], str], config: ServerConfig, loaded: list[Model]) -> str:
+    """What `ask`, in a thread of its own, gets from a server that runs meanwhile."""
+    from service.server import Server
+
+    server = Server(config, loaded)
+    await server.start()
     try:
-        _await_serving(f"127.0.0.1:{port}", process)
-        yield f"127.0.0.1:{port}"
+        return await asyncio.to_thread(ask, f"127.0.0.1:{server.port}")
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _await_serving(target: str, process: subprocess.Popen[bytes]) -> None:
-    from tokenloom.errors import Unavailable  # Here, so that the server starts before the client is imported.
-
-    while process.poll() is None:
-        with suppress(Unavailable):
-            if check(target) == SERVING:
-                return
-        time.sleep(0.05)
-    common.errors.print("error: the server did not start", style="red")
-    raise typer.Exit(1)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        await server.stop()

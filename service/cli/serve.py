@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
@@ -16,6 +16,9 @@ from pydantic.fields import FieldInfo
 from service.cli.common import errors
 from service.cli.models import fetch
 from service.config import ServerConfig
+
+if TYPE_CHECKING:
+    from runtime.model import Model
 
 FLAGS = {
     "config_file": "--config",
@@ -58,17 +61,38 @@ def serve(served: list[str] | None, **settings: Any) -> None:
     for name, read in {"models": _name_to_folder, "adapters": _model_to_adapters}.items():
         if name in given:
             given[name] = read(given[name])
-    import runtime.model_store  # noqa: F401  # With the runtime, which no other command needs.
+    config, loaded = prepare(served or [], given)
+    from service import server
 
-    with ThreadPoolExecutor(1) as pool:
-        # Checking a model's files takes as long as importing the server does.
-        configuring = pool.submit(_configure, served or [], given)
-        from service import server
     try:
-        asyncio.run(server.serve(configuring.result()))
+        asyncio.run(server.serve(config, loaded))
     except OSError as error:
         errors.print(f"[red]error:[/] {error}", markup=True)
         raise typer.Exit(1) from None
+
+
+def prepare(models: list[str], settings: dict[str, Any]) -> tuple[ServerConfig, list[Model]]:
+    """The configuration, and the models of it that lie in folders of their own, loaded.
+
+    Checking and loading them takes as long as importing the server does, and a processor of its own: so that is done
+    meanwhile.
+    """
+    import runtime.model_store  # noqa: F401  # Before the threads, which would wait for each other's imports.
+
+    with ThreadPoolExecutor(1) as pool:
+        preparing = pool.submit(_prepare, models, settings)
+        import service.server  # noqa: F401
+    return preparing.result()
+
+
+def _prepare(models: list[str], settings: dict[str, Any]) -> tuple[ServerConfig, list[Model]]:
+    from runtime.model import Model
+    from service.options import model_options
+
+    config = _configure(models, settings)
+    options = model_options(config)
+    folders = {name: Path(path) for name, path in config.models.items() if Path(path).is_absolute()}
+    return config, [Model.load(folder, name, options) for name, folder in folders.items()]
 
 
 def _configure(models: list[str], given: dict[str, Any]) -> ServerConfig:
