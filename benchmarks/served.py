@@ -29,7 +29,7 @@ def main(folder: Path, threads: int, max_length: int) -> None:
         "drain_grace": 0.0,
         "log_level": "warning",
     }
-    asyncio.run(serve(ServerConfig(**settings), _answer))
+    asyncio.run(serve(ServerConfig(**settings), on_ready=_answer))
 
 
 def _answer(server: Server) -> None:
