@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +39,7 @@ from runtime.session import HookAnswer, SessionStatus
 from runtime.session_runner import SessionRunner
 from runtime.session_table import SessionTable
 from runtime.slot_pool import SlotPool
+from runtime.statistics import EngineStats
 from runtime.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -82,23 +84,6 @@ class EngineOptions:
                 raise InvalidArgument(name, getattr(self, name), f"{least} or more")
 
 
-@dataclass(slots=True)
-class EngineStats:
-    """Counts since start, and what is there now. Times in seconds."""
-
-    sessions: int = 0
-    running: int = 0
-    waiting: int = 0
-    parked: int = 0
-    slots: int = 0
-    slots_used: int = 0
-    iterations: int = 0
-    generated_tokens: int = 0
-    prefill_tokens: int = 0
-    model_seconds: float = 0.0
-    busy_seconds: float = 0.0
-
-
 class Engine:
     """Runs one model. Start it, submit operations, stop it; every public method may be called from any thread."""
 
@@ -122,13 +107,20 @@ class Engine:
         """Held while sessions change; free while the model runs."""
         cache = open_cache(model)
         self._cache = cache
-        self._executor = Executor(model, cache)
+        self._stats = EngineStats(slots=cache.slots)
+        self._executor = Executor(model, cache, self._stats)
         self._pool = SlotPool(cache, self.options.host_cache_bytes)
         self._table = SessionTable(model, self.options.max_sessions)
         self._runner = SessionRunner(
-            model, cache, self._pool, self._table, self._outbox, self.options.max_queued_operations, on_session_end
+            model,
+            cache,
+            self._pool,
+            self._table,
+            self._outbox,
+            self._stats,
+            self.options.max_queued_operations,
+            on_session_end,
         )
-        self._stats = EngineStats(slots=cache.slots)
         self._prefill_streak = 0
         self._beat = time.monotonic()
         self._stop_at: float | None = None
@@ -262,15 +254,19 @@ class Engine:
             return [session.snapshot() for session in self._table.all()]
 
     def stats(self) -> EngineStats:
+        """A copy of the counts, with what is there now."""
         with self._lock:
             sessions = self._table.all()
             return replace(
-                self._stats,
+                deepcopy(self._stats),
                 sessions=len(sessions),
                 running=sum(session.status is not SessionStatus.IDLE for session in sessions),
                 waiting=sum(bool(session.waiting_since) for session in sessions),
                 parked=sum(session.is_parked for session in sessions),
                 slots_used=self._pool.used,
+                host_cache_bytes=self._pool.saved_bytes,
+                sessions_created=self._table.created,
+                parkings=self._pool.parkings,
             )
 
     # --- adapters ----------------------------------------------------------------------------------------------------
@@ -367,6 +363,8 @@ class Engine:
             runs.append(RowRun(session, row, start, count))
         decision = plan(needs, self.options.policy, self.options.prefill_budget, self._prefill_streak)
         self._prefill_streak = self._prefill_streak + 1 if decision.prefills and not decision.decodes else 0
+        for need in (*decision.prefills, *(need for batch in decision.decodes for need in batch)):
+            self._runner.note_begun(runs[need.key].session)
         return runs, decision
 
     def _record(self, outcome: Outcome) -> None:

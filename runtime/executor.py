@@ -14,6 +14,7 @@ from runtime.operations import FloatArray
 from runtime.scheduler import Plan, RowNeed
 from runtime.sequence import Sequence as Row
 from runtime.session import Session
+from runtime.statistics import EngineStats
 from runtime.tensor_handlers import inputs_of_run
 
 logger = logging.getLogger(__name__)
@@ -48,9 +49,10 @@ class Outcome:
 class Executor:
     """Turns plans into runs of the cache."""
 
-    def __init__(self, model: Model, cache: KVCache) -> None:
+    def __init__(self, model: Model, cache: KVCache, stats: EngineStats) -> None:
         self._model = model
         self._cache = cache
+        self._stats = stats
 
     def execute(self, plan: Plan, runs: Sequence[RowRun]) -> list[Outcome]:
         """runs: those the plan's keys index."""
@@ -71,6 +73,8 @@ class Executor:
                 return [outcome for run in batch for outcome in self._decode([run], adapter)]
             return [Outcome(batch[0], None, _run_failed(), time.perf_counter() - started)]
         seconds = time.perf_counter() - started
+        self._stats.decode_time.observe(seconds)
+        self._stats.batch_size.observe(len(batch))
         return [Outcome(run, row, None, seconds, len(batch)) for run, row in zip(batch, logits, strict=True)]
 
     def _alone(self, run: RowRun, need: RowNeed) -> Outcome:
@@ -83,7 +87,9 @@ class Executor:
         except Exception:  # as above
             logger.exception("a prefill run of %d tokens failed", run.count)
             return Outcome(run, None, _run_failed(), time.perf_counter() - started)
-        return Outcome(run, logits, None, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._stats.prefill_time.observe(seconds)
+        return Outcome(run, logits, None, seconds)
 
 
 def _run_failed() -> EngineError:

@@ -6,6 +6,7 @@ of `on_result` and `on_error`. Which thread calls the sink is decided by the eng
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -224,6 +225,8 @@ class Operation:
     sink: Sink
     request_id: str = ""
     expected_length: int | None = None
+    submitted: float = field(init=False, default_factory=time.perf_counter)
+    """When it was made, which is right before it is submitted: what it waits for is measured from here."""
 
 
 @dataclass(kw_only=True, eq=False, slots=True)

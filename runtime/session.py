@@ -93,11 +93,19 @@ class Active:
 
     operation: Operation
     handler: Handler = field(init=False)
+    since: float = field(init=False)
+    """When it was submitted, made its last step or heard from its client, whichever was last."""
+    has_begun: bool = False
+    """Whether a run or a token was made for it."""
+    has_stepped: bool = False
     need: Need | None = None
     credits: int | None = None
     """Step events that may still be sent; None for no limit."""
     followers: list[Operation] = field(default_factory=list)
     """Retries that came while it ran: they get the same result."""
+
+    def __post_init__(self) -> None:
+        self.since = self.operation.submitted
 
 
 class Session:

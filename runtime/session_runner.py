@@ -41,6 +41,7 @@ from runtime.session import (
 )
 from runtime.session_table import SessionTable
 from runtime.slot_pool import SlotPool
+from runtime.statistics import EngineStats
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class SessionRunner:
         pool: SlotPool,
         table: SessionTable,
         outbox: list[Delivery],
+        stats: EngineStats,
         max_queued: int,
         on_session_end: Callable[[str, str], None] | None,
     ) -> None:
@@ -67,6 +69,7 @@ class SessionRunner:
         self._pool = pool
         self._table = table
         self._outbox = outbox
+        self._stats = stats
         self._max_queued = max_queued
         self._on_session_end = on_session_end
         self._busy: dict[Session, None] = {}
@@ -323,6 +326,7 @@ class SessionRunner:
         session.active = None
         session.waiting_since = 0.0
         session.move_to(SessionStatus.IDLE)
+        self._count(active.operation, succeeded=error is None)
         for operation in (active.operation, *active.followers):
             if error is not None:
                 operation.sink.on_error(error)
@@ -334,6 +338,11 @@ class SessionRunner:
             self.end(session, "SESSION_CLOSED")
             return
         self._settle(session)
+
+    def _count(self, operation: Operation, succeeded: bool) -> None:
+        self._stats.operation_ended(type(operation).__name__, time.perf_counter() - operation.submitted)
+        if succeeded and isinstance(operation, operations.Create | operations.Append | Generate):
+            self._stats.appended_tokens += sum(len(tokens) for tokens in operation.inputs.values())
 
     def _settle(self, session: Session) -> None:
         """Keeps `_busy` true: those with a running operation that waits for no client, or with one to start."""
@@ -356,6 +365,7 @@ class SessionRunner:
         """Resumes the operation if it waits for this kind of thing."""
         active = self._active_of(operation)
         if active is not None and isinstance(active.need, kind):
+            active.since = time.perf_counter()
             self._resume(self._table.find(operation.session_id), value)
 
     # --- between runs ------------------------------------------------------------------------------------------------
@@ -383,6 +393,19 @@ class SessionRunner:
             if session.active is not None and isinstance(session.active.need, NeedSlots):
                 self._resume(session, None)
 
+    def note_begun(self, session: Session) -> None:
+        """The session's operation gets its first run or token now, or got it before."""
+        active = session.active
+        if active is not None and not active.has_begun:
+            active.has_begun = True
+            self._stats.queue_time.observe(time.perf_counter() - active.operation.submitted)
+
+    def _note_step(self, active: Active) -> None:
+        now = time.perf_counter()
+        latency = self._stats.inter_token_latency if active.has_stepped else self._stats.time_to_first_token
+        latency.observe(now - active.since)
+        active.since, active.has_stepped = now, True
+
     def fail(self, session: Session, error: TokenloomError) -> None:
         """A run of one of the session's rows failed."""
         if session.active is not None and session.status is SessionStatus.RUNNING:
@@ -398,10 +421,11 @@ class SessionRunner:
             if isinstance(active.need, NeedLogits) and self._is_met(session, active, active.need):
                 self._resume(session, None)
             if session.status is SessionStatus.SAMPLING and isinstance(active.need, NeedTokens):
-                count += self._give_tokens(session, active.need.rows)
+                count += self._give_tokens(session, active, active.need.rows)
         return count
 
-    def _give_tokens(self, session: Session, rows: list[Sequence]) -> int:
+    def _give_tokens(self, session: Session, active: Active, rows: list[Sequence]) -> int:
+        self.note_begun(session)
         try:
             tokens = [
                 sample(SamplingRow(row.logits, session.parameters, row.seed, row.tokens, row.new_tokens))
@@ -411,6 +435,7 @@ class SessionRunner:
         except TokenloomError as error:
             self._throw(session, error)
             return 0
+        self._note_step(active)
         self._resume(session, tokens)
         return len(tokens)
 
@@ -431,6 +456,7 @@ class SessionRunner:
         """Closes a session and frees what it has; its operations end with `error`, by default Cancelled."""
         if session.status is SessionStatus.CLOSED:
             return
+        self._stats.session_ended(reason)
         self._table.remove(session, expired=reason == "SESSION_EXPIRED")
         self._busy.pop(session, None)
         active, session.active = session.active, None

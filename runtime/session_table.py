@@ -28,6 +28,8 @@ class SessionTable:
         self._sessions: dict[str, Session] = {}
         self._expired: OrderedDict[str, None] = OrderedDict()
         self._created: OrderedDict[str, str] = OrderedDict()
+        self.created = 0
+        """Sessions made since start."""
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._sessions
@@ -124,6 +126,7 @@ class SessionTable:
 
     def _add(self, session: Session, request_id: str) -> None:
         session.last_used = time.time()
+        self.created += 1
         self._sessions[session.session_id] = session
         self._expired.pop(session.session_id, None)
         if request_id:

@@ -26,6 +26,8 @@ class SlotPool:
         self._free = sorted(range(cache.slots), reverse=True)
         self.saved_bytes = 0
         """Host memory that parked rows take."""
+        self.parkings = 0
+        """Times that a session's slots were taken."""
 
     @property
     def used(self) -> int:
@@ -46,6 +48,7 @@ class SlotPool:
 
     def park(self, session: Session) -> None:
         """Takes the session's slots."""
+        self.parkings += 1
         for row in session.rows:
             if row.slot is None:
                 continue

@@ -28,6 +28,9 @@ class ServerConfig(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 or [::] for every interface.")
     port: Port = Field(50051, description="Port to listen on; 0 for any free one.")
+    metrics_port: Port | None = Field(
+        None, description="Port to answer Prometheus on, over HTTP; 0 for any free one. Unset: none."
+    )
     reflection: bool = Field(True, description="Answer gRPC server reflection.")
     max_message_bytes: int = Field(64 * MIB, ge=MIB, le=2048 * MIB - 1, description="Largest message taken and sent.")
 

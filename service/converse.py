@@ -122,7 +122,9 @@ class Conversation:
                 return pb.ConverseResponse(operation_id=operation_id, final=True, **{pending.kind: reply})
             except Exception as error:
                 message = error
-        return pb.ConverseResponse(operation_id=operation_id, final=True, error=operation_error(message))
+        facts = operation_error(message)
+        self._server.metrics.errors.labels(facts.reason).inc()
+        return pb.ConverseResponse(operation_id=operation_id, final=True, error=facts)
 
     def _sent(self, pending: _Pending, message: Any) -> None:
         """The reply of a message was written."""

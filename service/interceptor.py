@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
@@ -20,8 +21,13 @@ from google.rpc import code_pb2
 from runtime.errors import InvalidArgument
 from service.errors import call_status, operation_error
 from service.logging import current_call
+from service.metrics import Metrics
 
 log = logging.getLogger(__name__)
+
+REQUEST_ID = "x-request-id"
+"""Metadata that names a call in the log: the client's choice, or else made here."""
+MAX_REQUEST_ID = 128
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -31,8 +37,9 @@ Parse: TypeAlias = Callable[[bytes], Any]
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps the handlers of services whose full name begins with `package`. They are coroutines or async generators."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, metrics: Metrics) -> None:
         self._prefix = f"/{package}."
+        self._metrics = metrics
 
     async def intercept_service(
         self,
@@ -46,34 +53,37 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             return handler
         parse, serialize = handler.request_deserializer, handler.response_serializer
         assert parse is not None
+        begin = partial(_Call, method, metrics=self._metrics)
         if handler.stream_stream:
-            stream = _stream(method, handler.stream_stream, lambda raw: _parsed_all(parse, raw), headers_first=True)
+            stream = _stream(begin, handler.stream_stream, lambda raw: _parsed_all(parse, raw), headers_first=True)
             return grpc.stream_stream_rpc_method_handler(stream, response_serializer=serialize)
         if handler.unary_stream:
-            stream = _stream(method, handler.unary_stream, lambda raw: _parsed(parse, raw))
+            stream = _stream(begin, handler.unary_stream, lambda raw: _parsed(parse, raw))
             return grpc.unary_stream_rpc_method_handler(stream, response_serializer=serialize)
-        unary = _unary(method, handler.unary_unary, lambda raw: _parsed(parse, raw))
+        unary = _unary(begin, handler.unary_unary, lambda raw: _parsed(parse, raw))
         return grpc.unary_unary_rpc_method_handler(unary, response_serializer=serialize)
 
 
-def _unary(method: str, handler: Any, parse: Callable[[Any], Any]) -> Any:
+def _unary(begin: Callable[[Context], _Call], handler: Any, parse: Callable[[Any], Any]) -> Any:
     async def serve(raw: bytes, context: Context) -> Any:
-        started = _begin(context)
+        call = begin(context)
         try:
             reply = await handler(parse(raw), context)
         except BaseException as error:
-            await _fail(method, started, context, error)
-        _log(method, started, "OK")
+            await call.fail(error)
+        call.end("OK")
         return reply
 
     return serve
 
 
-def _stream(method: str, handler: Any, parse: Callable[[Any], Any], headers_first: bool = False) -> Any:
+def _stream(
+    begin: Callable[[Context], _Call], handler: Any, parse: Callable[[Any], Any], headers_first: bool = False
+) -> Any:
     """headers_first: a client that sends nothing yet gets the headers, which tell it where a proxy took it."""
 
     async def serve(raw: Any, context: Context) -> AsyncIterator[Any]:
-        started = _begin(context)
+        call = begin(context)
         try:
             if headers_first:
                 await context.send_initial_metadata(())
@@ -81,8 +91,8 @@ def _stream(method: str, handler: Any, parse: Callable[[Any], Any], headers_firs
                 async for reply in replies:
                     yield reply
         except BaseException as error:
-            await _fail(method, started, context, error)
-        _log(method, started, "OK")
+            await call.fail(error)
+        call.end("OK")
 
     return serve
 
@@ -99,26 +109,40 @@ async def _parsed_all(parse: Parse, raws: AsyncIterator[bytes]) -> AsyncIterator
         yield _parsed(parse, raw)
 
 
-def _begin(context: Context) -> float:
-    given = (value for key, value in context.invocation_metadata() or () if key == "x-request-id")
-    current_call.set(str(next(given, None) or secrets.token_hex(8))[:128])
-    return time.monotonic()
+class _Call:
+    """One call, from its start to its end."""
 
+    def __init__(self, method: str, context: Context, metrics: Metrics) -> None:
+        given = (value for key, value in context.invocation_metadata() or () if key == REQUEST_ID)
+        self.request_id = str(next(given, None) or secrets.token_hex(8))[:MAX_REQUEST_ID]
+        current_call.set(self.request_id)
+        self._method = method
+        self._context = context
+        self._metrics = metrics
+        self._started = time.monotonic()
+        metrics.in_progress.labels(method).inc()
 
-async def _fail(method: str, started: float, context: Context, error: BaseException) -> NoReturn:
-    if isinstance(error, asyncio.CancelledError | GeneratorExit):
-        _log(method, started, "CANCELLED")  # by the client, its deadline, or the server's stop
-        raise error
-    if not isinstance(error, Exception) or isinstance(error, grpc.aio.AbortError):
-        raise error
-    facts = operation_error(error)
-    _log(method, started, code_pb2.Code.Name(facts.code), facts.message)
-    await context.abort_with_status(call_status(facts))
-    raise AssertionError("abort_with_status raises")
+    async def fail(self, error: BaseException) -> NoReturn:
+        """Ends it with an error: makes a status of what was raised."""
+        if isinstance(error, asyncio.CancelledError | GeneratorExit):
+            self.end("CANCELLED")  # by the client, its deadline, or the server's stop
+            raise error
+        if not isinstance(error, Exception) or isinstance(error, grpc.aio.AbortError):
+            self.end("UNKNOWN")
+            raise error
+        facts = operation_error(error)
+        self._metrics.errors.labels(facts.reason).inc()
+        self.end(code_pb2.Code.Name(facts.code), facts.message)
+        await self._context.abort_with_status(call_status(facts))
+        raise AssertionError("abort_with_status raises")
 
-
-def _log(method: str, started: float, code: str, message: str = "") -> None:
-    level = logging.DEBUG if code == "OK" else logging.INFO
-    if log.isEnabledFor(level):
-        milliseconds = round((time.monotonic() - started) * 1000, 3)
-        log.log(level, message or code, extra={"method": method, "code": code, "milliseconds": milliseconds})
+    def end(self, code: str, message: str = "") -> None:
+        """Says so in the log and the metrics."""
+        seconds = time.monotonic() - self._started
+        self._metrics.in_progress.labels(self._method).dec()
+        self._metrics.requests.labels(self._method, code).inc()
+        self._metrics.latency.labels(self._method).observe(seconds)
+        level = logging.DEBUG if code == "OK" else logging.INFO
+        if log.isEnabledFor(level):
+            facts = {"method": self._method, "code": code, "milliseconds": round(seconds * 1000, 3)}
+            log.log(level, message or code, extra=facts)

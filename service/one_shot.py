@@ -38,6 +38,7 @@ async def generate(server: ServerState, request: pb.GenerateRequest) -> AsyncGen
         wake, window = asyncio.Event(), Window()
         sink = StreamSink(wake.set)
         operation = Generate(session_id=session_id, sink=sink, window=window.size)
+        operation.submitted = create.submitted  # to its caller the prompt is part of it
         engine.submit(operation)
         while True:
             while not sink.messages:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from service.generator_servicer import GeneratorServicer
 from service.health import HealthMonitor
 from service.interceptor import CallInterceptor
 from service.logging import configure
+from service.metrics import Metrics, MetricsEndpoint
 from service.models_servicer import ModelsServicer
 from service.options import engine_options, model_options
 from service.sinks import deliver_in
@@ -87,10 +89,14 @@ class Server:
             deliver=deliver_in(asyncio.get_running_loop()),
             on_session_end=attachments.session_ended,
         )
-        self.state = ServerState(config, self.registry, attachments)
+        instance_id = uuid.uuid4().hex
+        metrics = Metrics(self.registry, instance_id)
+        self.state = ServerState(config, self.registry, attachments, metrics, instance_id)
+        self.metrics_endpoint: MetricsEndpoint | None = None
+        """Where metrics are answered, once started and if they are."""
         self._health = HealthMonitor(self.state, SERVICES)
         self._monitor: asyncio.Task[None] | None = None
-        self._grpc = grpc.aio.server(interceptors=[CallInterceptor(PACKAGE)], options=_channel_options(config))
+        self._grpc = grpc.aio.server(interceptors=[CallInterceptor(PACKAGE, metrics)], options=_channel_options(config))
         generator_pb2_grpc.add_GeneratorServicer_to_server(GeneratorServicer(self.state), self._grpc)  # type: ignore[no-untyped-call]
         models_pb2_grpc.add_ModelsServicer_to_server(ModelsServicer(self.state), self._grpc)  # type: ignore[no-untyped-call]
         tokenizer_pb2_grpc.add_TokenizerServicer_to_server(TokenizerServicer(self.state), self._grpc)  # type: ignore[no-untyped-call]
@@ -104,6 +110,8 @@ class Server:
         try:
             await asyncio.to_thread(self._load)
             self.port = self._listen()
+            if self.config.metrics_port is not None:
+                self.metrics_endpoint = MetricsEndpoint(self.state.metrics, self.config.host, self.config.metrics_port)
         except BaseException:
             await asyncio.to_thread(self.registry.stop, 0.0)
             raise
@@ -127,6 +135,8 @@ class Server:
         if self._monitor is not None:
             self._monitor.cancel()
             await asyncio.wait([self._monitor])
+        if self.metrics_endpoint is not None:
+            await asyncio.to_thread(self.metrics_endpoint.close)
         log.info("stopped")
 
     def _load(self) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from runtime.errors import FailedPrecondition, Unavailable
 from runtime.registry import ModelRegistry
 from service.config import ServerConfig
+from service.metrics import Metrics
 
 
 class Attachments:
@@ -62,8 +62,9 @@ class ServerState:
     config: ServerConfig
     registry: ModelRegistry
     attachments: Attachments
+    metrics: Metrics
+    instance_id: str
     drain: Drain = field(default_factory=Drain)
-    instance_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def check_accepting(self) -> None:
         """Raises Unavailable while draining: nothing new is begun."""
