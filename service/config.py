@@ -32,6 +32,7 @@ class ServerConfig(BaseSettings):
         None, description="Port to answer Prometheus on, over HTTP; 0 for any free one. Unset: none."
     )
     reflection: bool = Field(True, description="Answer gRPC server reflection.")
+    channelz: bool = Field(False, description="Answer gRPC channelz: state and counts of connections.")
     max_message_bytes: int = Field(64 * MIB, ge=MIB, le=2048 * MIB - 1, description="Largest message taken and sent.")
 
     models: dict[str, str] = Field(
@@ -70,6 +71,16 @@ class ServerConfig(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: Literal["json", "text"] = Field("json", description="One JSON object per line, or lines for people.")
+
+    @property
+    def features(self) -> list[str]:
+        """Optional parts that are on, by name."""
+        optional = {
+            "channelz": self.channelz,
+            "metrics": self.metrics_port is not None,
+            "reflection": self.reflection,
+        }
+        return [name for name, is_on in optional.items() if is_on]
 
     @model_validator(mode="after")
     def _check(self) -> Self:

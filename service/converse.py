@@ -10,10 +10,13 @@ answered; when it is gone, everything under way is cancelled. The session stays 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
+
+from google.rpc import code_pb2
 
 from runtime.errors import InvalidArgument, NotFound, TokenloomError
 from runtime.operations import Generate, Operation, SelectedLogits, StepResult
@@ -25,6 +28,8 @@ from service.state import ServerState
 from service.target import Target
 from service.verbs import parse, placed, render
 from tokenloom.v1 import generator_pb2 as pb
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
@@ -124,6 +129,8 @@ class Conversation:
                 message = error
         facts = operation_error(message)
         self._server.metrics.errors.labels(facts.reason).inc()
+        code = code_pb2.Code.Name(facts.code)
+        log.info(facts.message, extra={"operation": pending.kind, "code": code, "reason": facts.reason})
         return pb.ConverseResponse(operation_id=operation_id, final=True, error=facts)
 
     def _sent(self, pending: _Pending, message: Any) -> None:

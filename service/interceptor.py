@@ -26,7 +26,7 @@ from service.metrics import Metrics
 log = logging.getLogger(__name__)
 
 REQUEST_ID = "x-request-id"
-"""Metadata that names a call in the log: the client's choice, or else made here."""
+"""Metadata that names a call in the log: the client's choice, or else made here. Comes back in the trailers."""
 MAX_REQUEST_ID = 128
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -120,6 +120,7 @@ class _Call:
         self._context = context
         self._metrics = metrics
         self._started = time.monotonic()
+        context.set_trailing_metadata(((REQUEST_ID, self.request_id),))
         metrics.in_progress.labels(method).inc()
 
     async def fail(self, error: BaseException) -> NoReturn:
@@ -132,11 +133,14 @@ class _Call:
             raise error
         facts = operation_error(error)
         self._metrics.errors.labels(facts.reason).inc()
-        self.end(code_pb2.Code.Name(facts.code), facts.message)
-        await self._context.abort_with_status(call_status(facts))
-        raise AssertionError("abort_with_status raises")
+        self.end(code_pb2.Code.Name(facts.code), facts.message, facts.reason)
+        status = call_status(facts)
+        await self._context.abort(
+            status.code, status.details, (*status.trailing_metadata, (REQUEST_ID, self.request_id))
+        )
+        raise AssertionError("abort raises")
 
-    def end(self, code: str, message: str = "") -> None:
+    def end(self, code: str, message: str = "", reason: str = "") -> None:
         """Says so in the log and the metrics."""
         seconds = time.monotonic() - self._started
         self._metrics.in_progress.labels(self._method).dec()
@@ -145,4 +149,4 @@ class _Call:
         level = logging.DEBUG if code == "OK" else logging.INFO
         if log.isEnabledFor(level):
             facts = {"method": self._method, "code": code, "milliseconds": round(seconds * 1000, 3)}
-            log.log(level, message or code, extra=facts)
+            log.log(level, message or code, extra=facts | ({"reason": reason} if reason else {}))

@@ -22,6 +22,15 @@ class _CallFilter(logging.Filter):
         return True
 
 
+class _TextFormatter(logging.Formatter):
+    """Lines for people, with the call's id at the end."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        call = getattr(record, "call", "")
+        return f"{text} (call {call})" if call else text
+
+
 def configure(level: str, style: str) -> None:
     """Sends every logger to stderr. `level` as in ServerConfig.log_level, `style` as in log_format."""
     handler = logging.StreamHandler(sys.stderr)
@@ -36,5 +45,5 @@ def configure(level: str, style: str) -> None:
             )
         )
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+        handler.setFormatter(_TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

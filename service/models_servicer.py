@@ -33,6 +33,7 @@ class ModelsServicer(models_pb2_grpc.ModelsServicer):
             default_idle_timeout=duration(config.default_idle_timeout),
             max_idle_timeout=duration(config.max_idle_timeout),
             default_model=self._registry.default_model,
+            features=config.features,
         )
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import grpc.aio
+from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -57,6 +58,7 @@ LAST_WRITES = 1.0
 
 def _channel_options(config: ServerConfig) -> list[tuple[str, int]]:
     return [
+        ("grpc.enable_channelz", int(config.channelz)),
         ("grpc.max_receive_message_length", config.max_message_bytes),
         ("grpc.max_send_message_length", config.max_message_bytes),
         # A second server on the port is an error, not a silent sharing of its calls.
@@ -104,6 +106,8 @@ class Server:
         if config.reflection:
             names = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._grpc)
+        if config.channelz:
+            channelz.add_channelz_servicer(self._grpc)
 
     async def start(self) -> None:
         """Loads the models, then listens. Raises TokenloomError for a model that cannot run, OSError for the port."""

@@ -34,6 +34,16 @@ def test_a_server_tells_its_limits() -> None:
         assert again.instance_id == info.instance_id != ""
 
 
+def test_a_server_tells_which_optional_parts_are_on() -> None:
+    def features(served: Served) -> list[str]:
+        return list(served.models.GetServerInfo(models_pb2.GetServerInfoRequest(), timeout=TIMEOUT).features)
+
+    with serving() as served:
+        assert features(served) == ["reflection"]
+    with serving(channelz=True, metrics_port=0, reflection=False) as served:
+        assert features(served) == ["channelz", "metrics"]
+
+
 def test_a_model_tells_what_it_is_and_takes(served: Served) -> None:
     found = served.models.GetModel(models_pb2.GetModelRequest(), timeout=TIMEOUT)
     model = found.model

@@ -17,6 +17,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from serving import MODELS, TIMEOUT, Refusal, Served, refused, serving, tokens, wait_until
@@ -81,6 +82,22 @@ def test_reflection_can_be_off() -> None:
     with serving(reflection=False) as served, pytest.raises(grpc.RpcError) as caught:
         ProtoReflectionDescriptorDatabase(served.channel).get_services()
     assert Refusal(caught.value).code == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_channelz_tells_of_connections_and_calls_if_it_is_on(served: Served) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        channelz_pb2_grpc.ChannelzStub(served.channel).GetServers(channelz_pb2.GetServersRequest(), timeout=TIMEOUT)
+    assert Refusal(caught.value).code == grpc.StatusCode.UNIMPLEMENTED
+    with serving(channelz=True) as watched:
+        watched.create(PROMPT)
+        channelz = channelz_pb2_grpc.ChannelzStub(watched.channel)
+        servers = channelz.GetServers(channelz_pb2.GetServersRequest(), timeout=TIMEOUT).server
+        (server,) = (each for each in servers if each.listen_socket)
+        assert server.data.calls_succeeded >= 1
+        sockets = channelz.GetServerSockets(
+            channelz_pb2.GetServerSocketsRequest(server_id=server.ref.server_id), timeout=TIMEOUT
+        )
+        assert len(sockets.socket_ref) == 1
 
 
 # --- starting --------------------------------------------------------------------------------------------------------
@@ -253,3 +270,40 @@ def test_a_stopped_server_has_freed_its_port(process: Process) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", process.port))
+
+
+# --- calls and the log -----------------------------------------------------------------------------------------------
+
+
+def test_a_call_is_logged_under_the_id_its_client_gave_and_told_it(process: Process) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        process.generator.GetSession(
+            pb.GetSessionRequest(session_id="nobody"), metadata=[("x-request-id", "call-7")], timeout=TIMEOUT
+        )
+    assert dict(caught.value.trailing_metadata())["x-request-id"] == "call-7"
+    _, call = process.generator.ListSessions.with_call(pb.ListSessionsRequest(), timeout=TIMEOUT)
+    assert len(dict(call.trailing_metadata())["x-request-id"]) == 16
+    process.terminate()
+    (record,) = [record for record in process.finish() if record.get("call") == "call-7"]
+    assert (record["code"], record["reason"]) == ("NOT_FOUND", "SESSION_NOT_FOUND")
+    assert record["method"] == "/tokenloom.v1.Generator/GetSession"
+
+
+def test_a_failed_operation_of_a_stream_is_logged_under_the_streams_call(process: Process) -> None:
+    requests = [
+        pb.ConverseRequest(operation_id=1, create=pb.CreateSessionRequest(inputs=[tokens(PROMPT)])),
+        pb.ConverseRequest(operation_id=2, rewind_to=pb.RewindToRequest(length=99)),
+    ]
+    metadata = [("x-request-id", "stream-1")]
+    assert len(list(process.generator.Converse(iter(requests), metadata=metadata, timeout=TIMEOUT))) == 2
+    process.terminate()
+    (record,) = [record for record in process.finish() if record.get("call") == "stream-1"]
+    assert (record["operation"], record["reason"]) == ("rewind_to", "REWIND_BEYOND_LENGTH")
+
+
+@pytest.mark.parametrize("process", [{"log_format": "text"}], indirect=True)
+def test_lines_for_people_have_the_calls_id(process: Process) -> None:
+    refused(process.generator.GetSession, pb.GetSessionRequest(session_id="nobody"))
+    process.terminate()
+    _, errors = process.process.communicate(timeout=30)
+    assert [line for line in errors.splitlines() if "nobody" in line and "(call " in line]

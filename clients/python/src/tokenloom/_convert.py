@@ -265,4 +265,5 @@ def server_info(reply: models_pb2.GetServerInfoResponse) -> types.ServerInfo:
         default_idle_timeout=reply.default_idle_timeout.ToTimedelta(),
         max_idle_timeout=reply.max_idle_timeout.ToTimedelta(),
         default_model=reply.default_model,
+        features=tuple(reply.features),
     )

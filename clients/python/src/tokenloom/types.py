@@ -198,6 +198,8 @@ class ServerInfo:
     default_idle_timeout: timedelta
     max_idle_timeout: timedelta
     default_model: str
+    features: tuple[str, ...]
+    """Optional parts that are on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from tokenloom.v1 import generation_pb2 as tokenloom_dot_v1_dot_generation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tokenloom/v1/models.proto\x12\x0ctokenloom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dtokenloom/v1/generation.proto\"\x16\n\x14GetServerInfoRequest\"\x92\x02\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x14\n\x0cmax_sessions\x18\x03 \x01(\r\x12\x1d\n\x15max_queued_operations\x18\x04 \x01(\r\x12\x19\n\x11max_message_bytes\x18\x05 \x01(\r\x12\x37\n\x14\x64\x65\x66\x61ult_idle_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10max_idle_timeout\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rdefault_model\x18\x08 \x01(\t\"7\n\nTensorInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\"\xd7\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x12\n\nmax_length\x18\x04 \x01(\r\x12\r\n\x05slots\x18\x05 \x01(\r\x12\x0e\n\x06\x64\x65vice\x18\x06 \x01(\t\x12\x39\n\x11generation_config\x18\x07 \x01(\x0b\x32\x1e.tokenloom.v1.GenerationConfig\x12\x15\n\rhas_tokenizer\x18\x08 \x01(\x08\x12\x19\n\x11has_chat_template\x18\t \x01(\x08\":\n\x11ListModelsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"R\n\x12ListModelsResponse\x12#\n\x06models\x18\x01 \x03(\x0b\x32\x13.tokenloom.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\" \n\x0fGetModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\"\x8b\x01\n\x10GetModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.tokenloom.v1.Model\x12(\n\x06inputs\x18\x02 \x03(\x0b\x32\x18.tokenloom.v1.TensorInfo\x12)\n\x07outputs\x18\x03 \x03(\x0b\x32\x18.tokenloom.v1.TensorInfo\"/\n\x10LoadModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\"7\n\x11LoadModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.tokenloom.v1.Model\"#\n\x12UnloadModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\"\x15\n\x13UnloadModelResponse\"K\n\x07\x41\x64\x61pter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x10\n\x08sessions\x18\x04 \x01(\r\"K\n\x13ListAdaptersRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"X\n\x14ListAdaptersResponse\x12\'\n\x08\x61\x64\x61pters\x18\x01 \x03(\x0b\x32\x15.tokenloom.v1.Adapter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"B\n\x12LoadAdapterRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\"=\n\x13LoadAdapterResponse\x12&\n\x07\x61\x64\x61pter\x18\x01 \x01(\x0b\x32\x15.tokenloom.v1.Adapter\"6\n\x14UnloadAdapterRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"\x17\n\x15UnloadAdapterResponse2\xa5\x05\n\x06Models\x12X\n\rGetServerInfo\x12\".tokenloom.v1.GetServerInfoRequest\x1a#.tokenloom.v1.GetServerInfoResponse\x12O\n\nListModels\x12\x1f.tokenloom.v1.ListModelsRequest\x1a .tokenloom.v1.ListModelsResponse\x12I\n\x08GetModel\x12\x1d.tokenloom.v1.GetModelRequest\x1a\x1e.tokenloom.v1.GetModelResponse\x12L\n\tLoadModel\x12\x1e.tokenloom.v1.LoadModelRequest\x1a\x1f.tokenloom.v1.LoadModelResponse\x12R\n\x0bUnloadModel\x12 .tokenloom.v1.UnloadModelRequest\x1a!.tokenloom.v1.UnloadModelResponse\x12U\n\x0cListAdapters\x12!.tokenloom.v1.ListAdaptersRequest\x1a\".tokenloom.v1.ListAdaptersResponse\x12R\n\x0bLoadAdapter\x12 .tokenloom.v1.LoadAdapterRequest\x1a!.tokenloom.v1.LoadAdapterResponse\x12X\n\rUnloadAdapter\x12\".tokenloom.v1.UnloadAdapterRequest\x1a#.tokenloom.v1.UnloadAdapterResponseBX\n\x10\x64\x65v.tokenloom.v1P\x01ZBgithub.com/tokenloom/tokenloom/clients/go/tokenloom/v1;tokenloomv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tokenloom/v1/models.proto\x12\x0ctokenloom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dtokenloom/v1/generation.proto\"\x16\n\x14GetServerInfoRequest\"\xa4\x02\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x14\n\x0cmax_sessions\x18\x03 \x01(\r\x12\x1d\n\x15max_queued_operations\x18\x04 \x01(\r\x12\x19\n\x11max_message_bytes\x18\x05 \x01(\r\x12\x37\n\x14\x64\x65\x66\x61ult_idle_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10max_idle_timeout\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rdefault_model\x18\x08 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\t \x03(\t\"7\n\nTensorInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\"\xd7\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x12\n\nmax_length\x18\x04 \x01(\r\x12\r\n\x05slots\x18\x05 \x01(\r\x12\x0e\n\x06\x64\x65vice\x18\x06 \x01(\t\x12\x39\n\x11generation_config\x18\x07 \x01(\x0b\x32\x1e.tokenloom.v1.GenerationConfig\x12\x15\n\rhas_tokenizer\x18\x08 \x01(\x08\x12\x19\n\x11has_chat_template\x18\t \x01(\x08\":\n\x11ListModelsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"R\n\x12ListModelsResponse\x12#\n\x06models\x18\x01 \x03(\x0b\x32\x13.tokenloom.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\" \n\x0fGetModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\"\x8b\x01\n\x10GetModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.tokenloom.v1.Model\x12(\n\x06inputs\x18\x02 \x03(\x0b\x32\x18.tokenloom.v1.TensorInfo\x12)\n\x07outputs\x18\x03 \x03(\x0b\x32\x18.tokenloom.v1.TensorInfo\"/\n\x10LoadModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\"7\n\x11LoadModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.tokenloom.v1.Model\"#\n\x12UnloadModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\"\x15\n\x13UnloadModelResponse\"K\n\x07\x41\x64\x61pter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x10\n\x08sessions\x18\x04 \x01(\r\"K\n\x13ListAdaptersRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"X\n\x14ListAdaptersResponse\x12\'\n\x08\x61\x64\x61pters\x18\x01 \x03(\x0b\x32\x15.tokenloom.v1.Adapter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"B\n\x12LoadAdapterRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\"=\n\x13LoadAdapterResponse\x12&\n\x07\x61\x64\x61pter\x18\x01 \x01(\x0b\x32\x15.tokenloom.v1.Adapter\"6\n\x14UnloadAdapterRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x61pter\x18\x02 \x01(\t\"\x17\n\x15UnloadAdapterResponse2\xa5\x05\n\x06Models\x12X\n\rGetServerInfo\x12\".tokenloom.v1.GetServerInfoRequest\x1a#.tokenloom.v1.GetServerInfoResponse\x12O\n\nListModels\x12\x1f.tokenloom.v1.ListModelsRequest\x1a .tokenloom.v1.ListModelsResponse\x12I\n\x08GetModel\x12\x1d.tokenloom.v1.GetModelRequest\x1a\x1e.tokenloom.v1.GetModelResponse\x12L\n\tLoadModel\x12\x1e.tokenloom.v1.LoadModelRequest\x1a\x1f.tokenloom.v1.LoadModelResponse\x12R\n\x0bUnloadModel\x12 .tokenloom.v1.UnloadModelRequest\x1a!.tokenloom.v1.UnloadModelResponse\x12U\n\x0cListAdapters\x12!.tokenloom.v1.ListAdaptersRequest\x1a\".tokenloom.v1.ListAdaptersResponse\x12R\n\x0bLoadAdapter\x12 .tokenloom.v1.LoadAdapterRequest\x1a!.tokenloom.v1.LoadAdapterResponse\x12X\n\rUnloadAdapter\x12\".tokenloom.v1.UnloadAdapterRequest\x1a#.tokenloom.v1.UnloadAdapterResponseBX\n\x10\x64\x65v.tokenloom.v1P\x01ZBgithub.com/tokenloom/tokenloom/clients/go/tokenloom/v1;tokenloomv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,41 +37,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSERVERINFOREQUEST']._serialized_start=106
   _globals['_GETSERVERINFOREQUEST']._serialized_end=128
   _globals['_GETSERVERINFORESPONSE']._serialized_start=131
-  _globals['_GETSERVERINFORESPONSE']._serialized_end=405
-  _globals['_TENSORINFO']._serialized_start=407
-  _globals['_TENSORINFO']._serialized_end=462
-  _globals['_MODEL']._serialized_start=465
-  _globals['_MODEL']._serialized_end=680
-  _globals['_LISTMODELSREQUEST']._serialized_start=682
-  _globals['_LISTMODELSREQUEST']._serialized_end=740
-  _globals['_LISTMODELSRESPONSE']._serialized_start=742
-  _globals['_LISTMODELSRESPONSE']._serialized_end=824
-  _globals['_GETMODELREQUEST']._serialized_start=826
-  _globals['_GETMODELREQUEST']._serialized_end=858
-  _globals['_GETMODELRESPONSE']._serialized_start=861
-  _globals['_GETMODELRESPONSE']._serialized_end=1000
-  _globals['_LOADMODELREQUEST']._serialized_start=1002
-  _globals['_LOADMODELREQUEST']._serialized_end=1049
-  _globals['_LOADMODELRESPONSE']._serialized_start=1051
-  _globals['_LOADMODELRESPONSE']._serialized_end=1106
-  _globals['_UNLOADMODELREQUEST']._serialized_start=1108
-  _globals['_UNLOADMODELREQUEST']._serialized_end=1143
-  _globals['_UNLOADMODELRESPONSE']._serialized_start=1145
-  _globals['_UNLOADMODELRESPONSE']._serialized_end=1166
-  _globals['_ADAPTER']._serialized_start=1168
-  _globals['_ADAPTER']._serialized_end=1243
-  _globals['_LISTADAPTERSREQUEST']._serialized_start=1245
-  _globals['_LISTADAPTERSREQUEST']._serialized_end=1320
-  _globals['_LISTADAPTERSRESPONSE']._serialized_start=1322
-  _globals['_LISTADAPTERSRESPONSE']._serialized_end=1410
-  _globals['_LOADADAPTERREQUEST']._serialized_start=1412
-  _globals['_LOADADAPTERREQUEST']._serialized_end=1478
-  _globals['_LOADADAPTERRESPONSE']._serialized_start=1480
-  _globals['_LOADADAPTERRESPONSE']._serialized_end=1541
-  _globals['_UNLOADADAPTERREQUEST']._serialized_start=1543
-  _globals['_UNLOADADAPTERREQUEST']._serialized_end=1597
-  _globals['_UNLOADADAPTERRESPONSE']._serialized_start=1599
-  _globals['_UNLOADADAPTERRESPONSE']._serialized_end=1622
-  _globals['_MODELS']._serialized_start=1625
-  _globals['_MODELS']._serialized_end=2302
+  _globals['_GETSERVERINFORESPONSE']._serialized_end=423
+  _globals['_TENSORINFO']._serialized_start=425
+  _globals['_TENSORINFO']._serialized_end=480
+  _globals['_MODEL']._serialized_start=483
+  _globals['_MODEL']._serialized_end=698
+  _globals['_LISTMODELSREQUEST']._serialized_start=700
+  _globals['_LISTMODELSREQUEST']._serialized_end=758
+  _globals['_LISTMODELSRESPONSE']._serialized_start=760
+  _globals['_LISTMODELSRESPONSE']._serialized_end=842
+  _globals['_GETMODELREQUEST']._serialized_start=844
+  _globals['_GETMODELREQUEST']._serialized_end=876
+  _globals['_GETMODELRESPONSE']._serialized_start=879
+  _globals['_GETMODELRESPONSE']._serialized_end=1018
+  _globals['_LOADMODELREQUEST']._serialized_start=1020
+  _globals['_LOADMODELREQUEST']._serialized_end=1067
+  _globals['_LOADMODELRESPONSE']._serialized_start=1069
+  _globals['_LOADMODELRESPONSE']._serialized_end=1124
+  _globals['_UNLOADMODELREQUEST']._serialized_start=1126
+  _globals['_UNLOADMODELREQUEST']._serialized_end=1161
+  _globals['_UNLOADMODELRESPONSE']._serialized_start=1163
+  _globals['_UNLOADMODELRESPONSE']._serialized_end=1184
+  _globals['_ADAPTER']._serialized_start=1186
+  _globals['_ADAPTER']._serialized_end=1261
+  _globals['_LISTADAPTERSREQUEST']._serialized_start=1263
+  _globals['_LISTADAPTERSREQUEST']._serialized_end=1338
+  _globals['_LISTADAPTERSRESPONSE']._serialized_start=1340
+  _globals['_LISTADAPTERSRESPONSE']._serialized_end=1428
+  _globals['_LOADADAPTERREQUEST']._serialized_start=1430
+  _globals['_LOADADAPTERREQUEST']._serialized_end=1496
+  _globals['_LOADADAPTERRESPONSE']._serialized_start=1498
+  _globals['_LOADADAPTERRESPONSE']._serialized_end=1559
+  _globals['_UNLOADADAPTERREQUEST']._serialized_start=1561
+  _globals['_UNLOADADAPTERREQUEST']._serialized_end=1615
+  _globals['_UNLOADADAPTERRESPONSE']._serialized_start=1617
+  _globals['_UNLOADADAPTERRESPONSE']._serialized_end=1640
+  _globals['_MODELS']._serialized_start=1643
+  _globals['_MODELS']._serialized_end=2320
 # @@protoc_insertion_point(module_scope)

@@ -15,7 +15,7 @@ class GetServerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerInfoResponse(_message.Message):
-    __slots__ = ("version", "instance_id", "max_sessions", "max_queued_operations", "max_message_bytes", "default_idle_timeout", "max_idle_timeout", "default_model")
+    __slots__ = ("version", "instance_id", "max_sessions", "max_queued_operations", "max_message_bytes", "default_idle_timeout", "max_idle_timeout", "default_model", "features")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_SESSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,7 @@ class GetServerInfoResponse(_message.Message):
     DEFAULT_IDLE_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     MAX_IDLE_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_MODEL_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
     version: str
     instance_id: str
     max_sessions: int
@@ -32,7 +33,8 @@ class GetServerInfoResponse(_message.Message):
     default_idle_timeout: _duration_pb2.Duration
     max_idle_timeout: _duration_pb2.Duration
     default_model: str
-    def __init__(self, version: _Optional[str] = ..., instance_id: _Optional[str] = ..., max_sessions: _Optional[int] = ..., max_queued_operations: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., default_idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., default_model: _Optional[str] = ...) -> None: ...
+    features: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., instance_id: _Optional[str] = ..., max_sessions: _Optional[int] = ..., max_queued_operations: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., default_idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_idle_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., default_model: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TensorInfo(_message.Message):
     __slots__ = ("name", "type", "shape")
