@@ -62,7 +62,7 @@ $(PROTO_VENV)/.installed:
 
 lock: $(INSTALLED) ## Resolve the newest versions within the ranges and write requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --upgrade --no-emit-package tokenloom --no-emit-package tokenloom-server \
-		--extra cpu --group dev --no-annotate pyproject.toml -o requirements.lock
+		--extra cpu --extra otel --group dev --no-annotate pyproject.toml -o requirements.lock
 
 clean: ## Remove environments and caches of this folder
 	@rm -rf $(VENV) $(PROTO_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,6 +7,7 @@ file named by `config_file` or TOKENLOOM_CONFIG_FILE, the default here. Sizes in
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -69,6 +70,11 @@ class ServerConfig(BaseSettings):
     )
     drain_grace: Seconds = Field(30.0, description="How long running operations may go on after that.")
 
+    tracing: bool = Field(
+        default_factory=lambda: _traces_are_configured(),
+        description="Send OpenTelemetry traces over OTLP; needs the extra otel. Unset: where the standard OTEL_* "
+        "variables name an endpoint or an exporter.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: Literal["json", "text"] = Field("json", description="One JSON object per line, or lines for people.")
 
@@ -79,6 +85,7 @@ class ServerConfig(BaseSettings):
             "channelz": self.channelz,
             "metrics": self.metrics_port is not None,
             "reflection": self.reflection,
+            "tracing": self.tracing,
         }
         return [name for name, is_on in optional.items() if is_on]
 
@@ -90,6 +97,8 @@ class ServerConfig(BaseSettings):
             raise ValueError(f"adapters names models that are not loaded at start: {', '.join(unknown)}")
         if self.default_idle_timeout > self.max_idle_timeout:
             raise ValueError("default_idle_timeout is longer than max_idle_timeout")
+        if self.tracing:
+            _check_tracing()
         return self
 
     @classmethod
@@ -109,3 +118,27 @@ class ServerConfig(BaseSettings):
         if not Path(file).is_file():
             raise FileNotFoundError(f"config_file {str(file)!r} does not exist")
         return init_settings, env_settings, TomlSource(settings_cls, Path(file))
+
+
+def _traces_are_configured() -> bool:
+    """Whether OpenTelemetry's own variables ask for traces."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    if exporter := os.environ.get("OTEL_TRACES_EXPORTER"):
+        return exporter != "none"
+    return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT") for signal in ("", "TRACES_"))
+
+
+def _check_tracing() -> None:
+    """Raises ValueError where traces cannot be sent as they are asked for."""
+    if (exporter := os.environ.get("OTEL_TRACES_EXPORTER", "otlp")) not in ("", "otlp", "none"):
+        raise ValueError(f"OTEL_TRACES_EXPORTER is {exporter!r}; traces go out as 'otlp' or, with 'none', not at all")
+    for signal in ("", "TRACES_"):
+        if (protocol := os.environ.get(name := f"OTEL_EXPORTER_OTLP_{signal}PROTOCOL", "")) not in ("", "grpc"):
+            raise ValueError(f"{name} is {protocol!r}; traces are sent over 'grpc'")
+    try:
+        is_installed = bool(find_spec("opentelemetry.sdk") and find_spec("opentelemetry.exporter.otlp.proto.grpc"))
+    except ModuleNotFoundError:
+        is_installed = False
+    if not is_installed:
+        raise ValueError("tracing needs OpenTelemetry; install the server with the extra: tokenloom-server[otel]")

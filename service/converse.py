@@ -26,6 +26,7 @@ from service.errors import operation_error
 from service.sinks import ReplySink, StreamSink, Window, answer, creation_sink
 from service.state import ServerState
 from service.target import Target
+from service.tracing import Span, current_span
 from service.verbs import parse, placed, render
 from tokenloom.v1 import generator_pb2 as pb
 
@@ -40,6 +41,7 @@ class _Pending:
     kind: str
     request: Any
     sink: StreamSink
+    span: Span
     operation: Operation | None = None
     window: Window | None = None
     awaits_hook: bool = False
@@ -124,6 +126,8 @@ class Conversation:
             try:
                 assert self._target is not None
                 reply = render(pending.request, message, self._target)
+                pending.span.answered(message)
+                pending.span.end("OK")
                 return pb.ConverseResponse(operation_id=operation_id, final=True, **{pending.kind: reply})
             except Exception as error:
                 message = error
@@ -131,6 +135,7 @@ class Conversation:
         self._server.metrics.errors.labels(facts.reason).inc()
         code = code_pb2.Code.Name(facts.code)
         log.info(facts.message, extra={"operation": pending.kind, "code": code, "reason": facts.reason})
+        pending.span.end(code, facts.message, facts.reason)
         return pb.ConverseResponse(operation_id=operation_id, final=True, error=facts)
 
     def _sent(self, pending: _Pending, message: Any) -> None:
@@ -174,7 +179,8 @@ class Conversation:
         while len(self._pending) >= 2 * self._server.config.max_queued_operations:
             self._room.clear()  # the engine refuses what is beyond its limit; refusals are not piled up either
             await self._room.wait()
-        pending = _Pending(request.operation_id, kind, getattr(request, kind), StreamSink(self._wake.set))
+        span = current_span.get().operation(kind)
+        pending = _Pending(request.operation_id, kind, getattr(request, kind), StreamSink(self._wake.set), span)
         self._pending.append(pending)
         try:
             if self._target is None or not self._opened:
@@ -191,7 +197,9 @@ class Conversation:
             case "create":
                 target = Target(self._server, registry.engine(request.model), "", streamed=True)
                 sink = creation_sink(target.engine, request.request_id)
-                result = await answer(target.engine, await parse(request, target, sink), sink)
+                operation = await parse(request, target, sink)
+                pending.span.asked(operation, target.engine)
+                result = await answer(target.engine, operation, sink)
                 target.session_id = result.snapshot.session_id
                 self._server.attachments.attach(target.session_id, self._on_session_end)
                 self._target = target
@@ -200,7 +208,9 @@ class Conversation:
                 self._server.attachments.attach(target.session_id, self._on_session_end)
                 self._target = target
                 sink = ReplySink()
-                result = await answer(target.engine, await parse(request, target, sink), sink)
+                operation = await parse(request, target, sink)
+                pending.span.asked(operation, target.engine)
+                result = await answer(target.engine, operation, sink)
             case kind:
                 raise InvalidArgument("operation", kind, "create or attach in a stream's first message")
         self._opened = True
@@ -218,6 +228,7 @@ class Conversation:
             pending.window = Window(request.credits if request.HasField("credits") else None)
             operation.window = pending.window.size
         pending.operation = operation
+        pending.span.asked(operation, target.engine)
         target.engine.submit(operation)
 
     def _answer_hook(self, request: pb.ConverseRequest) -> None:
@@ -280,6 +291,8 @@ class Conversation:
 
     def _leave(self) -> None:
         """Detaches; what is under way ends at a token boundary."""
+        for pending in self._pending:
+            pending.span.end("CANCELLED")
         if self._target is None:
             return
         for pending in self._pending:

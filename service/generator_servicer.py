@@ -17,6 +17,7 @@ from service.paging import page
 from service.sinks import ReplySink, answer, creation_sink
 from service.state import ServerState
 from service.target import Target
+from service.tracing import current_span
 from service.verbs import parse, placed, render
 from tokenloom.v1 import generator_pb2 as pb
 from tokenloom.v1 import generator_pb2_grpc
@@ -34,10 +35,13 @@ class GeneratorServicer(generator_pb2_grpc.GeneratorServicer):
     async def _do(self, request: Message, target: Target, sink: ReplySink | None = None) -> Any:
         sink = sink or ReplySink()
         operation = await parse(request, target, sink)
+        span = current_span.get()
+        span.asked(operation, target.engine)
         try:
             result = await answer(target.engine, operation, sink)
         except TokenloomError as error:
             raise placed(request, error) from error
+        span.answered(result)
         return render(request, result, target)
 
     async def _of_session(self, request: Any, context: Context) -> Any:

@@ -22,6 +22,7 @@ from runtime.errors import InvalidArgument
 from service.errors import call_status, operation_error
 from service.logging import current_call
 from service.metrics import Metrics
+from service.tracing import Tracing, current_span
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +38,10 @@ Parse: TypeAlias = Callable[[bytes], Any]
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps the handlers of services whose full name begins with `package`. They are coroutines or async generators."""
 
-    def __init__(self, package: str, metrics: Metrics) -> None:
+    def __init__(self, package: str, metrics: Metrics, tracing: Tracing) -> None:
         self._prefix = f"/{package}."
         self._metrics = metrics
+        self._tracing = tracing
 
     async def intercept_service(
         self,
@@ -53,7 +55,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             return handler
         parse, serialize = handler.request_deserializer, handler.response_serializer
         assert parse is not None
-        begin = partial(_Call, method, metrics=self._metrics)
+        begin = partial(_Call, method, metrics=self._metrics, tracing=self._tracing)
         if handler.stream_stream:
             stream = _stream(begin, handler.stream_stream, lambda raw: _parsed_all(parse, raw), headers_first=True)
             return grpc.stream_stream_rpc_method_handler(stream, response_serializer=serialize)
@@ -112,10 +114,13 @@ async def _parsed_all(parse: Parse, raws: AsyncIterator[bytes]) -> AsyncIterator
 class _Call:
     """One call, from its start to its end."""
 
-    def __init__(self, method: str, context: Context, metrics: Metrics) -> None:
-        given = (value for key, value in context.invocation_metadata() or () if key == REQUEST_ID)
-        self.request_id = str(next(given, None) or secrets.token_hex(8))[:MAX_REQUEST_ID]
+    def __init__(self, method: str, context: Context, metrics: Metrics, tracing: Tracing) -> None:
+        given = context.invocation_metadata() or ()
+        metadata = {key: value for key, value in given if isinstance(value, str)}
+        self.request_id = (metadata.get(REQUEST_ID) or secrets.token_hex(8))[:MAX_REQUEST_ID]
         current_call.set(self.request_id)
+        self._span = tracing.call(method, metadata)
+        current_span.set(self._span)
         self._method = method
         self._context = context
         self._metrics = metrics
@@ -141,7 +146,8 @@ class _Call:
         raise AssertionError("abort raises")
 
     def end(self, code: str, message: str = "", reason: str = "") -> None:
-        """Says so in the log and the metrics."""
+        """Says so in the log, the metrics and the trace."""
+        self._span.end(code, message, reason)
         seconds = time.monotonic() - self._started
         self._metrics.in_progress.labels(self._method).dec()
         self._metrics.requests.labels(self._method, code).inc()

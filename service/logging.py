@@ -1,6 +1,7 @@
 """What the server logs: one JSON object per line on stderr, or plain lines for people.
 
-Every record made while a call is served carries the call's id (`call`), so that one call's lines can be found.
+Every record made while a call is served carries the call's id (`call`), so that one call's lines can be found;
+and, where calls are traced, the trace's (`trace_id`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from contextvars import ContextVar
 
 from pythonjsonlogger.json import JsonFormatter
 
+from service.tracing import current_span
+
 current_call: ContextVar[str] = ContextVar("current_call", default="")
 """Id of the call that this task serves: its x-request-id metadata, or one made here."""
 
@@ -19,6 +22,8 @@ class _CallFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if call := current_call.get():
             record.call = call
+        if trace_id := current_span.get().trace_id:
+            record.trace_id = trace_id
         return True
 
 

@@ -12,6 +12,7 @@ from service.convert.state import FINISH_REASONS, from_step
 from service.sinks import ReplySink, StreamSink, Window, answer, close
 from service.state import ServerState
 from service.target import Target
+from service.tracing import current_span
 from service.verbs import parse, placed
 from tokenloom.v1 import generator_pb2 as pb
 
@@ -23,11 +24,14 @@ async def generate(server: ServerState, request: pb.GenerateRequest) -> AsyncGen
     creating = _creation(request, session_id)
     reply = ReplySink()
     create = await parse(creating, Target(server, engine, session_id), reply)
+    span = current_span.get()
+    span.asked(create, engine)
     try:
         try:
             created: SessionCreated = await answer(engine, create, reply)
         except TokenloomError as error:
             raise placed(creating, error) from error
+        span.answered(created)
         rows = [_Row(index, row, created, request.skip_text) for index, row in enumerate(created.snapshot.rows)]
         for row in rows:
             if row.is_finished:
@@ -39,6 +43,7 @@ async def generate(server: ServerState, request: pb.GenerateRequest) -> AsyncGen
         sink = StreamSink(wake.set)
         operation = Generate(session_id=session_id, sink=sink, window=window.size)
         operation.submitted = create.submitted  # to its caller the prompt is part of it
+        span.asked(operation, engine)
         engine.submit(operation)
         while True:
             while not sink.messages:
@@ -54,6 +59,7 @@ async def generate(server: ServerState, request: pb.GenerateRequest) -> AsyncGen
                     if row.is_finished:
                         yield row.summary()
             elif isinstance(message, Generated):
+                span.answered(message)
                 for row in rows:
                     if not row.is_finished:  # it was interrupted
                         row.finish_reason = FinishReason.STOPPED

@@ -28,6 +28,7 @@ from service.options import engine_options, model_options
 from service.sinks import deliver_in
 from service.state import Attachments, ServerState
 from service.tokenizer_servicer import TokenizerServicer
+from service.tracing import Tracing, open_tracing
 from service.version import VERSION
 from tokenloom.v1 import (
     generator_pb2,
@@ -76,8 +77,8 @@ def _channel_options(config: ServerConfig) -> list[tuple[str, int]]:
 class Server:
     """One server in the running event loop."""
 
-    def __init__(self, config: ServerConfig, loaded: Sequence[Model] = ()) -> None:
-        """loaded: models of the configuration that need no loading any more."""
+    def __init__(self, config: ServerConfig, loaded: Sequence[Model] = (), tracing: Tracing | None = None) -> None:
+        """loaded: models of the configuration that need no loading any more. tracing: other than it asks for."""
         self.config = config
         self._loaded = {model.name: model for model in loaded}
         self.port = 0
@@ -93,12 +94,15 @@ class Server:
         )
         instance_id = uuid.uuid4().hex
         metrics = Metrics(self.registry, instance_id)
+        self._tracing = tracing or open_tracing(config, instance_id)
         self.state = ServerState(config, self.registry, attachments, metrics, instance_id)
         self.metrics_endpoint: MetricsEndpoint | None = None
         """Where metrics are answered, once started and if they are."""
         self._health = HealthMonitor(self.state, SERVICES)
         self._monitor: asyncio.Task[None] | None = None
-        self._grpc = grpc.aio.server(interceptors=[CallInterceptor(PACKAGE, metrics)], options=_channel_options(config))
+        self._grpc = grpc.aio.server(
+            interceptors=[CallInterceptor(PACKAGE, metrics, self._tracing)], options=_channel_options(config)
+        )
         generator_pb2_grpc.add_GeneratorServicer_to_server(GeneratorServicer(self.state), self._grpc)  # type: ignore[no-untyped-call]
         models_pb2_grpc.add_ModelsServicer_to_server(ModelsServicer(self.state), self._grpc)  # type: ignore[no-untyped-call]
         tokenizer_pb2_grpc.add_TokenizerServicer_to_server(TokenizerServicer(self.state), self._grpc)  # type: ignore[no-untyped-call]
@@ -141,6 +145,7 @@ class Server:
             await asyncio.wait([self._monitor])
         if self.metrics_endpoint is not None:
             await asyncio.to_thread(self.metrics_endpoint.close)
+        await asyncio.to_thread(self._tracing.shutdown)
         log.info("stopped")
 
     def _load(self) -> None:

@@ -18,6 +18,7 @@ from grpc_status import rpc_status
 
 from service.config import ServerConfig
 from service.server import Server
+from service.tracing import Tracing
 from tokenloom.v1 import generator_pb2 as pb
 from tokenloom.v1 import generator_pb2_grpc, models_pb2_grpc, tokenizer_pb2_grpc, types_pb2
 
@@ -76,7 +77,7 @@ class Served:
 
 
 @contextmanager
-def serving(**settings: Any) -> Iterator[Served]:
+def serving(tracing: Tracing | None = None, **settings: Any) -> Iterator[Served]:
     """A server of its own, in a thread of its own."""
     defaults: dict[str, Any] = {
         "port": 0,
@@ -90,7 +91,7 @@ def serving(**settings: Any) -> Iterator[Served]:
     started: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     async def run() -> None:
-        server, stopping = Server(config), asyncio.Event()
+        server, stopping = Server(config, tracing=tracing), asyncio.Event()
         await server.start()
         loop = asyncio.get_running_loop()
         started.put((server, loop, lambda: loop.call_soon_threadsafe(stopping.set)))
