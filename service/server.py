@@ -126,7 +126,10 @@ class Server:
         await self._health.update()
         self._monitor = asyncio.create_task(self._health.run())
         await self._grpc.start()
-        log.info("serving", extra={"host": self.config.host, "port": self.port, "version": VERSION})
+        facts = {"host": self.config.host, "port": self.port, "version": VERSION}
+        if self.metrics_endpoint is not None:
+            facts["metrics_port"] = self.metrics_endpoint.port
+        log.info("serving", extra=facts)
 
     async def drain(self) -> None:
         """Goes away gently: balancers notice first, then running operations may finish, then all ends."""
