@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,12 +14,14 @@ import grpc
 import pytest
 from stack import COMPOSE, TIMEOUT, Replica, envoy, which
 
+import tokenloom
+import tokenloom.aio
 from tokenloom.v1 import generator_pb2 as pb
 from tokenloom.v1 import generator_pb2_grpc, types_pb2
 
 HOST = "x-session-host"
 PROMPT = [5, 9, 21, 33]
-CONFIG = {"min_new_tokens": 100}
+CONFIG: dict[str, Any] = {"min_new_tokens": 100}
 INPUTS = [types_pb2.RowInput(tokens=types_pb2.TokenIds(ids=PROMPT))]
 SESSIONS = 40
 
@@ -88,6 +91,32 @@ def test_a_stream_that_made_its_session_tells_how_to_come_back_to_it(generator: 
         request = pb.GetTokenCountRequest(session_id=session)
         reply = generator.GetTokenCount(request, metadata=[(HOST, host)], timeout=TIMEOUT)
         assert reply.state.length == len(PROMPT)
+
+
+def test_the_python_client_comes_back_to_its_sessions(proxy: str) -> None:
+    with tokenloom.Client(proxy, timeout=TIMEOUT) as client:
+        sessions = [client.create_session(**CONFIG) for _ in range(SESSIONS)]
+        for session in sessions:
+            session.append_tokens(PROMPT)
+            assert len(list(session.tokens(2))) == 2  # in a stream
+            fork = session.fork()
+            fork.generate_next_token()
+            assert (session.token_count(), fork.token_count()) == (len(PROMPT) + 2, len(PROMPT) + 3)
+            session.close()
+            fork.close()
+
+
+def test_the_asyncio_client_comes_back_to_its_sessions(proxy: str) -> None:
+    async def use() -> None:
+        async with tokenloom.aio.Client(proxy, timeout=TIMEOUT) as client:
+            sessions = [await client.create_session(**CONFIG) for _ in range(SESSIONS)]
+            for session in sessions:
+                await session.append_tokens(PROMPT)
+                assert len([token async for token in session.tokens(2)]) == 2
+                assert (await session.generate_tokens(1)).steps == 1
+                await session.close()
+
+    asyncio.run(use())
 
 
 def test_a_session_is_not_found_by_those_who_do_not_say_where_it_is(generator: Any) -> None:

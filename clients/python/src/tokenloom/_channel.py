@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import grpc
@@ -21,6 +21,7 @@ from tokenloom.v1 import (
 DEFAULT_TARGET = "localhost:50051"
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 KEEPALIVE_MS = 30_000
+HOST_HEADER = "x-session-host"
 
 _SERVICES: list[tuple[ServiceDescriptor, Any]] = [
     (generator_pb2.DESCRIPTOR.services_by_name["Generator"], generator_pb2_grpc.GeneratorStub),
@@ -80,3 +81,30 @@ class Methods:
         }
         self.converse: Any = stubs[0][1].Converse
         self.generate: Any = stubs[0][1].Generate
+
+
+class Homes:
+    """Where sessions are. A proxy before several servers names the one that answered in a header, and takes calls that
+    have the header there; without such a proxy there is nothing to know. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, str] = {}
+
+    def metadata(self, session_id: str) -> tuple[tuple[str, str], ...]:
+        """What leads calls to the session."""
+        host = self._hosts.get(session_id)
+        return () if host is None else ((HOST_HEADER, host),)
+
+    def metadata_of(self, request: Any) -> tuple[tuple[str, str], ...]:
+        """What leads a request to the session it names, if it names one."""
+        return self.metadata(getattr(request, "session_id", ""))
+
+    def learn(self, request: Any, reply: Any, headers: Iterable[tuple[str, str | bytes]] | None) -> None:
+        """Keep where a reply's session is, until it is closed."""
+        if isinstance(request, generator_pb2.CloseSessionRequest):
+            self._hosts.pop(request.session_id, None)
+        elif "state" in reply.DESCRIPTOR.fields_by_name:
+            # No header: the call was answered where it was sent, so a fork is where its original is.
+            host = dict(headers or ()).get(HOST_HEADER) or self._hosts.get(getattr(request, "session_id", ""))
+            if host:
+                self._hosts[reply.state.session_id] = str(host)

@@ -11,7 +11,7 @@ import grpc
 from tokenloom import _client_calls as calls
 from tokenloom import types
 from tokenloom._call import Call, Script, method, play
-from tokenloom._channel import DEFAULT_TARGET, Methods, channel_options
+from tokenloom._channel import DEFAULT_TARGET, Homes, Methods, channel_options
 from tokenloom._oneshot import OneShot
 from tokenloom._session_calls import Opened
 from tokenloom.errors import from_rpc_error
@@ -102,6 +102,7 @@ class Client:
             grpc.secure_channel(target, credentials, every) if credentials else grpc.insecure_channel(target, every)
         )
         self._methods = Methods(self._channel)
+        self._homes = Homes()
 
     create_session = method(calls.create_session, _open)
     attach = method(calls.attach, _open)
@@ -140,9 +141,12 @@ class Client:
         return call.decode(self._ask(call))
 
     def _ask(self, call: Call[Any]) -> Any:
+        metadata = self._metadata + self._homes.metadata_of(call.request)
         try:
-            return self._methods.unary[call.request.DESCRIPTOR.name](
-                call.request, timeout=self.timeout, metadata=self._metadata, wait_for_ready=call.wait_for_ready
+            reply, answered = self._methods.unary[call.request.DESCRIPTOR.name].with_call(
+                call.request, timeout=self.timeout, metadata=metadata, wait_for_ready=call.wait_for_ready
             )
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
+        self._homes.learn(call.request, reply, answered.initial_metadata())
+        return reply

@@ -88,7 +88,7 @@ class Session(SessionView):
 
         Raises, at the first reply, FailedPrecondition (SESSION_ATTACHED) where another stream holds the session.
         """
-        return Conversation(self, self._client._methods, self._client._metadata)
+        return Conversation(self, self._client._methods, self._client._metadata + self._client._homes.metadata(self.id))
 
     def __enter__(self) -> Self:
         return self

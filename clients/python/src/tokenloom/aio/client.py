@@ -12,7 +12,7 @@ import grpc
 from tokenloom import _client_calls as calls
 from tokenloom import types
 from tokenloom._call import Call, Script, method, play_async
-from tokenloom._channel import DEFAULT_TARGET, Methods, channel_options
+from tokenloom._channel import DEFAULT_TARGET, Homes, Methods, channel_options
 from tokenloom._oneshot import OneShot
 from tokenloom._session_calls import Opened
 from tokenloom.aio.session import Session
@@ -114,6 +114,7 @@ class Client:
             else grpc.aio.insecure_channel(target, every)
         )
         self._methods = Methods(self._channel)
+        self._homes = Homes()
 
     create_session = method(calls.create_session, _open)
     attach = method(calls.attach, _open)
@@ -152,9 +153,13 @@ class Client:
         return call.decode(await self._ask(call))
 
     async def _ask(self, call: Call[Any]) -> Any:
+        metadata = self._metadata + self._homes.metadata_of(call.request)
         try:
-            return await self._methods.unary[call.request.DESCRIPTOR.name](
-                call.request, timeout=self.timeout, metadata=self._metadata, wait_for_ready=call.wait_for_ready
+            answering = self._methods.unary[call.request.DESCRIPTOR.name](
+                call.request, timeout=self.timeout, metadata=metadata, wait_for_ready=call.wait_for_ready
             )
+            reply = await answering
+            self._homes.learn(call.request, reply, await answering.initial_metadata())
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
+        return reply

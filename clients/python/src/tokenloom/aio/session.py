@@ -92,7 +92,7 @@ class Session(SessionView):
 
         Raises, at the first reply, FailedPrecondition (SESSION_ATTACHED) where another stream holds the session.
         """
-        return Conversation(self, self._client._methods, self._client._metadata)
+        return Conversation(self, self._client._methods, self._client._metadata + self._client._homes.metadata(self.id))
 
     async def __aenter__(self) -> Self:
         return self
