@@ -9,7 +9,15 @@ import threading
 from collections.abc import Callable, Iterator
 from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    start_http_server,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -67,6 +75,7 @@ class Metrics:
     """All metrics of one server."""
 
     def __init__(self, models: ModelRegistry, instance_id: str) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # half of all series would be the times at which the others began
         self.registry = CollectorRegistry()
         self.requests = self._counter("requests", "Calls that ended, by full method and status code.", "method", "code")
         self.in_progress = Gauge(

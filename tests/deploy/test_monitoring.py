@@ -84,6 +84,19 @@ def test_the_dashboard_shows_metrics_that_servers_have(replicas: list[Replica]) 
     assert asked <= series
 
 
+def test_the_documents_list_every_metric_with_its_type_and_labels(replicas: list[Replica]) -> None:
+    use(replicas[0])
+    text = read(f"http://127.0.0.1:{replicas[0].metrics_port}/metrics")
+    found = {}
+    for family in text_string_to_metric_families(text):
+        if family.name.startswith("tokenloom_"):
+            name = family.name + ("_total" if family.type == "counter" else "")
+            labels = {label for sample in family.samples for label in sample.labels if label != "le"}
+            found[name] = (family.type, labels)
+    rows = re.findall(r"^\| `(tokenloom_\w+)` \| (\w+) \| ([^|]*) \|", (ROOT / "docs/operations.md").read_text(), re.M)
+    assert {name: (kind, set(labels.split(", "))) for name, kind, labels in rows} == found
+
+
 # --- the programs ----------------------------------------------------------------------------------------------------
 
 
