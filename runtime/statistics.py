@@ -31,10 +31,6 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
-    @property
-    def count(self) -> int:
-        return sum(self.counts)
-
 
 def _of_waits() -> Histogram:
     return Histogram(WAITS)
