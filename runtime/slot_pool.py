@@ -162,7 +162,8 @@ class SlotPool:
         if source.slot is not None:
             self._use(source)
             self._cache.copy(source.slot, row.slot, prefix.length)
-        elif source.saved is not None:
+        else:
+            assert source.saved is not None
             self._cache.restore(row.slot, source.saved, prefix.length)
 
     def _note(self, row: Sequence) -> None:
