@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,10 @@ class Peer:
         config.overlay(json.dumps({"model": {"decoder": {"session_options": options}}}))
         self._model = onnxruntime_genai.Model(config)
 
-    def generator(self, rows: int = 1) -> Any:
-        """A greedy Generator with room for MAX_LENGTH tokens a row."""
+    def generator(self, rows: int = 1, min_length: int = 0) -> Any:
+        """A greedy Generator with room for MAX_LENGTH tokens a row, that does not end before `min_length`."""
         settings = onnxruntime_genai.GeneratorParams(self._model)
-        settings.set_search_options(batch_size=rows, max_length=MAX_LENGTH, do_sample=False)
+        settings.set_search_options(batch_size=rows, max_length=MAX_LENGTH, min_length=min_length, do_sample=False)
         return onnxruntime_genai.Generator(self._model, settings)
 
     def decode(self, prompts: Sequence[Sequence[int]], steps: int) -> Decoded:
@@ -55,6 +55,13 @@ class Peer:
         generator.append_tokens(np.array([prompt], np.int32))
         self._step(generator)
         return time.perf_counter() - started
+
+    def stream(self, prompt: Sequence[int], steps: int) -> Iterator[int]:
+        """So many tokens after a prompt, none of them an end token, as they come."""
+        generator = self.generator(min_length=len(prompt) + steps)
+        generator.append_tokens(np.array([prompt], np.int32))
+        for _ in range(steps):
+            yield self._step(generator)[0]
 
     @staticmethod
     def _step(generator: Any) -> list[int]:

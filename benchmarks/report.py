@@ -32,10 +32,10 @@ def show(figures: Sequence[Figure]) -> None:
     Console(width=140, highlight=False).print(table)
 
 
-def write(figures: Sequence[Figure], settings: dict[str, Any], path: Path | None) -> Path:
+def write(figures: Sequence[Figure], settings: dict[str, Any], path: Path | None, suffix: str = "") -> Path:
     """Writes figures, settings, versions and the machine; by default to the day's file in benchmarks/results."""
     now = datetime.now(UTC)
-    target = path or RESULTS / f"{now:%Y-%m-%d}{'-quick' if settings['quick'] else ''}.json"
+    target = path or RESULTS / f"{now:%Y-%m-%d}{suffix}.json"
     report = {
         "time": now.isoformat(timespec="seconds"),
         "settings": settings,

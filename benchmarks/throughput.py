@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -12,7 +13,7 @@ from statistics import median
 from benchmarks.figures import Figure, in_turns, of_rounds, of_samples
 from benchmarks.peer import Decoded, Peer
 from benchmarks.server import Counters, ServerProcess
-from benchmarks.workload import LONG_PROMPT, ROWS, Prompts, Sizes
+from benchmarks.workload import FRESH, LONG_PROMPT, QUESTION, ROWS, SYSTEM, Prompts, Sizes
 from tokenloom import Client
 from tokenloom.aio import Client as AsyncClient
 from tokenloom.aio import Session as AsyncSession
@@ -82,6 +83,7 @@ def measure(model: str, server: ServerProcess, peer: Peer, prompts: Prompts, siz
         Figure(f"step of {ROWS} rows outside the model", model, "", share, "a step", 1.0, share, "≤ 0.10", len(many)),
         _equal_rows(model, [*one, *many], [*one_theirs, *many_theirs]),
         _first_token(model, server, peer, prompts, sizes),
+        _first_token_of_cached(model, server, prompts, sizes),
     ]
 
 
@@ -103,15 +105,32 @@ def _equal_rows(model: str, ours: list[Streamed], theirs: list[Decoded]) -> Figu
 
 
 def _first_token(model: str, server: ServerProcess, peer: Peer, prompts: Prompts, sizes: Sizes) -> Figure:
-    """A prompt goes in, on a session that is there already, until its first token is out."""
-    prompt = prompts.take(LONG_PROMPT)
-
-    def ours() -> float:
-        with Client(server.target) as client, client.create_session() as session:
-            started = time.perf_counter()
-            next(iter(session.tokens(1, prompt=prompt)))
-            return 1e3 * (time.perf_counter() - started)
-
-    times, theirs = in_turns(sizes.rounds, ours, lambda: 1e3 * peer.first_token_seconds(prompt))
+    """A prompt goes in, on a session that is there already, until its first token is out. Every round has its own, so
+    that nothing of it is in the cache."""
+    mine, peers = (map(prompts.take, itertools.repeat(LONG_PROMPT), itertools.count(FRESH)) for _ in range(2))
+    times, theirs = in_turns(
+        sizes.rounds,
+        lambda: _milliseconds_to_first_token(server, next(mine)),
+        lambda: 1e3 * peer.first_token_seconds(next(peers)),
+    )
     name = f"first token after {LONG_PROMPT}"
     return of_rounds(name, model, "ms", times, "peer's append and step", theirs)
+
+
+def _first_token_of_cached(model: str, server: ServerProcess, prompts: Prompts, sizes: Sizes) -> Figure:
+    """A prompt whose beginning an earlier session had, against one of the same length that is new."""
+    system, index = prompts.take(SYSTEM), itertools.count(2 * FRESH)
+    times, fresh = in_turns(
+        sizes.rounds,
+        lambda: _milliseconds_to_first_token(server, system + prompts.take(QUESTION, next(index))),
+        lambda: _milliseconds_to_first_token(server, prompts.take(SYSTEM + QUESTION, next(index))),
+    )
+    name = f"first token after {SYSTEM + QUESTION}, {SYSTEM} cached"
+    return of_rounds(name, model, "ms", times, "nothing cached", fresh, "≤ 0.10")
+
+
+def _milliseconds_to_first_token(server: ServerProcess, prompt: Sequence[int]) -> float:
+    with Client(server.target) as client, client.create_session() as session:
+        started = time.perf_counter()
+        next(iter(session.tokens(1, prompt=prompt)))
+        return 1e3 * (time.perf_counter() - started)

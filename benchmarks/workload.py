@@ -14,6 +14,10 @@ PROMPT = 32
 """Tokens of a prompt where decoding is measured."""
 LONG_PROMPT = 128
 """Tokens of a prompt where prefill is measured."""
+SYSTEM, QUESTION = 984, 16
+"""Tokens of a prompt that others begin with, too, and of what comes after them."""
+FRESH = 20
+"""Index of the first stretch that no other measurement begins with."""
 REWIND = 400
 """Tokens a rewind takes back."""
 MAX_LENGTH = 2048

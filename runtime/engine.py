@@ -67,7 +67,8 @@ class EngineOptions:
     """Limits and policy of an engine.
 
     prefill_chunk: most tokens of one prefill run. prefill_budget: most per iteration. host_cache_bytes: for parked
-    sessions; beyond it only their tokens are kept.
+    sessions; beyond it only their tokens are kept. prefix_cache: whether rows copy what others have computed of their
+    beginning; results are the same either way.
     """
 
     max_sessions: int = 256
@@ -75,6 +76,7 @@ class EngineOptions:
     prefill_chunk: int = 128
     prefill_budget: int = 256
     host_cache_bytes: int = 4 << 30
+    prefix_cache: bool = True
     policy: Policy = Policy.FIFO
 
     def __post_init__(self) -> None:
@@ -109,7 +111,7 @@ class Engine:
         self._cache = cache
         self._stats = EngineStats(slots=cache.slots)
         self._executor = Executor(model, cache, self._stats)
-        self._pool = SlotPool(cache, self.options.host_cache_bytes)
+        self._pool = SlotPool(cache, self.options.host_cache_bytes, self.options.prefix_cache)
         self._table = SessionTable(model, self.options.max_sessions)
         self._runner = SessionRunner(
             model,
@@ -256,7 +258,7 @@ class Engine:
     def stats(self) -> EngineStats:
         """A copy of the counts, with what is there now."""
         with self._lock:
-            sessions = self._table.all()
+            sessions, prefixes = self._table.all(), self._pool.prefixes
             return replace(
                 deepcopy(self._stats),
                 sessions=len(sessions),
@@ -267,6 +269,9 @@ class Engine:
                 host_cache_bytes=self._pool.saved_bytes,
                 sessions_created=self._table.created,
                 parkings=self._pool.parkings,
+                prefix_hits=prefixes.hits,
+                prefix_misses=prefixes.misses,
+                reused_tokens=prefixes.reused_tokens,
             )
 
     # --- adapters ----------------------------------------------------------------------------------------------------
@@ -286,6 +291,7 @@ class Engine:
                     "ADAPTER_IN_USE", f"adapter {name!r} is active in {users} sessions", sessions=users
                 )
             self.model.adapters.unload(name)
+            self._pool.forget_adapter(name)
             self._cache.forget_adapter(name)
 
     def adapters(self) -> list[AdapterInfo]:
@@ -356,7 +362,7 @@ class Engine:
         """The runs that rows need, in order of arrival, and what the scheduler makes of them."""
         runs: list[RowRun] = []
         needs: list[RowNeed] = []
-        for session, row in self._runner.stale_rows():
+        for session, row in self._pool.begin_rows(self._runner.stale_rows()):
             start, count = row.next_run(self.options.prefill_chunk)
             alone = bool(self.model.extra_inputs)
             needs.append(RowNeed(len(runs), session.adapter, start, count, alone))
@@ -378,9 +384,10 @@ class Engine:
             return  # the run of another of its rows failed and ended the operation
         # What parking lost comes back at no charge: else a long session would lose its slots before it gets anywhere.
         run.session.runs_in_slots += run.start + run.count > run.row.reached
-        run.row.record_run(run.start, run.count, outcome.logits)
+        run.row.record_run(run.start, run.count, outcome.logits, run.session.adapter)
         if run.count > 1:
             self._stats.prefill_tokens += run.count
+            self._pool.note_run(run.row, run.start)
         if run.session.options.get("enable_profiling") == "1":
             logger.info(
                 "session %s row %d: %d positions from %d in a batch of %d took %.2f ms",

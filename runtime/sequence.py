@@ -43,6 +43,8 @@ class Sequence:
         self.computed = 0
         self.reached = 0
         """Positions that were ever computed: runs below it only bring back what parking lost."""
+        self.computed_with: str | None = ""
+        """Adapter all computed positions were computed with; None where other ones, or other inputs, were mixed in."""
         self.new_tokens = 0
         """Tokens generated since the last append: those at the end of the row."""
         self.logits: FloatArray | None = None
@@ -130,6 +132,7 @@ class Sequence:
         """The last position has to be computed again, for other logits: whether it was computed yet does not matter."""
         if self._length:
             self.computed = min(self.computed, self.replay_run()[0])
+        self.computed_with = None
         self.logits = None
 
     def fork(self) -> Sequence:
@@ -137,6 +140,7 @@ class Sequence:
         other = Sequence(self.row, self.seed)
         other._tokens, other._kinds, other._length = self._tokens.copy(), self._kinds.copy(), self._length
         other.computed, other.reached, other.new_tokens = self.computed, self.reached, self.new_tokens
+        other.computed_with = self.computed_with
         other.logits = None if self.logits is None else self.logits.copy()
         other.finish_reason, other.stop_string = self.finish_reason, self.stop_string
         other.text = None if self.text is None else self.text.copy()
@@ -169,8 +173,26 @@ class Sequence:
         count = 1 if self._is_alone(self._length - 1) else 2
         return self._length - count, count
 
-    def record_run(self, start: int, count: int, logits: FloatArray) -> None:
+    def cut_before(self, end: int) -> int:
+        """The last place up to `end`, before the last position, where computing may go on from.
+
+        Inside an appended run that is where the run itself may be cut: both parts have two positions or more.
+        """
+        if self._kinds[end] == Kind.RUN and self._run_end(end) - end == 1:
+            end -= 1
+        if self._kinds[end] == Kind.RUN and self._kinds[end - 1] == Kind.RUN_START:
+            end -= 1
+        return end
+
+    def take_prefix(self, length: int, adapter: str) -> None:
+        """Notes that the first positions were copied from a row that had computed them."""
+        self.computed, self.computed_with = length, adapter
+        self.reached = max(self.reached, length)
+
+    def record_run(self, start: int, count: int, logits: FloatArray, adapter: str = "") -> None:
         """Notes that positions [start, start + count) were computed."""
+        if start == 0:
+            self.computed_with = adapter
         self.computed = start + count
         self.reached = max(self.reached, self.computed)
         self.last_run = self._tokens[start : start + count].copy()

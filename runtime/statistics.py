@@ -73,6 +73,12 @@ class EngineStats:
     """By reason: SESSION_CLOSED or SESSION_EXPIRED."""
     parkings: int = 0
     """Times that a session's slots were taken."""
+    prefix_hits: int = 0
+    """Rows whose beginning was copied from another row."""
+    prefix_misses: int = 0
+    """Rows that found no such beginning."""
+    reused_tokens: int = 0
+    """Positions that were copied instead of computed."""
 
     queue_time: Histogram = field(default_factory=_of_waits)
     """From an operation's submission to its first run or token; of operations that need either."""

@@ -59,6 +59,7 @@ class ServerConfig(BaseSettings):
     host_cache_bytes: int | None = Field(
         None, ge=0, description="Memory for the caches of parked sessions, per model. Unset: the engine's default."
     )
+    prefix_cache: bool = Field(True, description="Copy what other sessions computed of a prompt's beginning.")
 
     max_sessions: PositiveInt = Field(256, description="Most sessions at once, per model.")
     max_queued_operations: PositiveInt = Field(64, description="Most operations of one session queued.")

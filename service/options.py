@@ -17,4 +17,9 @@ def engine_options(config: ServerConfig) -> EngineOptions:
     given = {
         name: value for name in ("prefill_chunk", "host_cache_bytes") if (value := getattr(config, name)) is not None
     }
-    return EngineOptions(max_sessions=config.max_sessions, max_queued_operations=config.max_queued_operations, **given)
+    return EngineOptions(
+        max_sessions=config.max_sessions,
+        max_queued_operations=config.max_queued_operations,
+        prefix_cache=config.prefix_cache,
+        **given,
+    )

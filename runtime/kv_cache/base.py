@@ -101,8 +101,8 @@ class KVCache(ABC):
         """The first `length` tokens of a slot as the graph's tensor `name` has them, batch dimension included."""
 
     @abstractmethod
-    def restore(self, slot: int, saved: SavedRow) -> None:
-        """Fills a slot from a copy."""
+    def restore(self, slot: int, saved: SavedRow, length: int) -> None:
+        """Makes a slot hold the first `length` tokens of a copy."""
 
     def forget_adapter(self, adapter: str) -> None:  # noqa: B027  # a cache may hold nothing of adapters
         """Drops whatever is held for an adapter that is about to be unloaded."""

@@ -77,9 +77,9 @@ class ConcatenatingCache(KVCache):
         tensor = self._rows[slot][self.tensor_index(name)][..., :length, :]
         return np.expand_dims(tensor, self._batch_axis).copy()
 
-    def restore(self, slot: int, saved: SavedRow) -> None:
-        self._rows[slot] = saved.tensors
-        self.lengths[slot] = saved.length
+    def restore(self, slot: int, saved: SavedRow, length: int) -> None:
+        self._rows[slot] = tuple(tensor[..., :length, :] for tensor in saved.tensors)
+        self.lengths[slot] = length
 
     def _run(
         self,

@@ -103,9 +103,9 @@ class SlotCache(KVCache):
         index = self.tensor_index(name)
         return self.buffer.read((index, slot, slice(None), slice(0, length)))[None]
 
-    def restore(self, slot: int, saved: SavedRow) -> None:
-        self.buffer.write((slice(None), slot, slice(None), slice(0, saved.length)), saved.tensors[0])
-        self.lengths[slot] = saved.length
+    def restore(self, slot: int, saved: SavedRow, length: int) -> None:
+        self.buffer.write((slice(None), slot, slice(None), slice(0, length)), saved.tensors[0][:, :, :length])
+        self.lengths[slot] = length
 
     def forget_adapter(self, adapter: str) -> None:
         """Drops bindings that hold an adapter's weights."""

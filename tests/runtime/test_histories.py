@@ -24,7 +24,17 @@ from runtime.sampler import row_seed
 MAX_SESSIONS = 5
 MAX_LENGTH = 100
 SEEDS = st.integers(0, 2**64 - 1)
-TOKENS = st.lists(st.integers(0, 511), min_size=1, max_size=40)
+STEMS = [list(range(10 * stem + 5, 10 * stem + 45)) for stem in range(2)]
+TOKENS = st.one_of(
+    st.lists(st.integers(0, 511), min_size=1, max_size=40),
+    st.builds(
+        lambda stem, shared, tail: STEMS[stem][:shared] + tail,
+        st.integers(0, 1),
+        st.integers(16, 40),
+        st.lists(st.integers(0, 511), min_size=0, max_size=4),
+    ),
+)
+"""Some begin alike, so that rows find what others have computed."""
 STYLES = [{}, {"do_sample": True, "temperature": 1.3, "top_k": 0}, {"repetition_penalty": 1.3, "min_new_tokens": 4}]
 
 
@@ -63,6 +73,8 @@ class Histories(RuleBasedStateMachine):
     """Few slots, so that sessions push each other out; small chunks; memory for some of those that are out."""
 
     model: ClassVar[Model]
+    hits: ClassVar[int]
+    """Beginnings that were copied, over all runs."""
 
     @initialize(slots_used=st.sampled_from([2, 3]), host_cache_bytes=st.sampled_from([0, 40_000, 1 << 30]))
     def open(self, slots_used: int, host_cache_bytes: int) -> None:
@@ -75,6 +87,7 @@ class Histories(RuleBasedStateMachine):
         if hasattr(self, "engine"):
             for tracked in self.sessions:
                 self.compare(tracked)
+            type(self).hits += self.engine.stats().prefix_hits
             self.engine.stop()
 
     @precondition(lambda self: len(self.sessions) < MAX_SESSIONS)
@@ -151,7 +164,7 @@ class Histories(RuleBasedStateMachine):
 
     def compare(self, tracked: Tracked) -> None:
         """Each row with a session of its own that has its effective history and nothing else."""
-        alone = Engine(self.model)
+        alone = Engine(self.model, EngineOptions(prefix_cache=False))
         alone.start()
         for row, history in enumerate(tracked.rows):
             seed = row_seed(tracked.seed, row)
@@ -173,9 +186,10 @@ class Histories(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("name", [LLAMA, GPT2, COMBINED])
 def test_a_session_is_what_its_effective_history_makes_it(name: str) -> None:
-    machine = type("Histories", (Histories,), {"model": load_model(name)})
+    machine = type("Histories", (Histories,), {"model": load_model(name), "hits": 0})
     run = settings(
         max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
     )
     machine.TestCase.settings = run
     machine.TestCase().runTest()
+    assert machine.hits >= 5

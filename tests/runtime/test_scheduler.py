@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from driver import Session, prompt, raises, running, tokens_of
 from hypothesis import given
@@ -110,3 +112,31 @@ def test_chunks_of_fewer_than_two_positions_are_refused(llama: Model, chunk: int
 def test_the_default_chunk_fits_the_default_budget() -> None:
     options = EngineOptions()
     assert 2 <= options.prefill_chunk <= options.prefill_budget
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_between_two_steps_of_a_session_others_compute_a_chunk_at_most(
+    llama: Model, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or, where prompts go first, so many chunks as there may be iterations without a step."""
+    with running(llama, prefill_chunk=16, prefill_budget=16, policy=policy) as engine:
+        plans: list[Plan] = []
+        execute = engine._executor.execute
+        monkeypatch.setattr(engine._executor, "execute", lambda plan, runs: plans.append(plan) or execute(plan, runs))
+        chatting = Session(engine, prompt(4), min_new_tokens=10_000)
+        loading = [Session(engine) for _ in range(3)]
+        steps = chatting.start(ops.Generate, steps=200)
+        steps.next_step()
+        appends = [
+            session.start(ops.Append, inputs=tokens_of([prompt(llama.max_length - 1, row)]))
+            for row, session in enumerate(loading)
+        ]
+        for pending in (steps, *appends):
+            pending.result()
+    decoded = [index for index, one in enumerate(plans) if one.decodes]
+    between = [
+        sum(need.count for one in plans[start:end] for need in one.prefills)
+        for start, end in itertools.pairwise(decoded)
+    ]
+    held = MAX_PREFILL_ITERATIONS if policy is Policy.PREFILL_FIRST else 0
+    assert 0 < max(between) <= 16 * (1 + held)
