@@ -6,7 +6,6 @@ Speaks JSON lines: tells its port when it is ready, answers each line on stdin w
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import signal
 import sys
@@ -38,8 +37,9 @@ def _answer(server: Server) -> None:
             asyncio.get_running_loop().remove_reader(sys.stdin)
             signal.raise_signal(signal.SIGTERM)
             return
-        stats = dataclasses.asdict(server.registry.engine().stats())
-        _tell({**stats, "time": time.perf_counter()})
+        stats = server.registry.engine().stats()
+        counters = {"model_seconds": stats.model_seconds, "iterations": stats.iterations}
+        _tell({"time": time.perf_counter(), **counters})
 
     asyncio.get_running_loop().add_reader(sys.stdin, read)
     _tell({"port": server.port})

@@ -57,10 +57,10 @@ class ServerProcess:
 
 
 @contextmanager
-def serving(folder: Path, threads: int) -> Iterator[ServerProcess]:
+def serving(folder: Path, threads: int, max_length: int = MAX_LENGTH) -> Iterator[ServerProcess]:
     """A server of its own for the model of a folder, with the settings' defaults."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOKENLOOM_")}
-    command = [sys.executable, "-m", "benchmarks.served", str(folder), str(threads), str(MAX_LENGTH)]
+    command = [sys.executable, "-m", "benchmarks.served", str(folder), str(threads), str(max_length)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:

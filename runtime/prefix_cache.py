@@ -115,21 +115,20 @@ class Beginnings:
 def shared(row: Sequence, other: Sequence, computed: int) -> int:
     """How many positions `row` can take over from the first `computed` of another one, with the same adapter."""
     end = min(row.length - 1, computed)
-    differ = np.flatnonzero(_positions(row, end) != _positions(other, end))
+    differ = np.flatnonzero(_positions(row, 0, end) != _positions(other, 0, end))
     return row.cut_before(int(differ[0]) if len(differ) else end)
 
 
-def _positions(row: Sequence, end: int) -> NDArray[np.int64]:
-    """The first `end` tokens, each with whether it is computed alone."""
-    return row.tokens[:end] * 2 + (row.kinds[:end] <= Kind.SINGLE)
+def _positions(row: Sequence, start: int, end: int) -> NDArray[np.int64]:
+    """The tokens from `start` to before `end`, each with whether it is computed alone."""
+    return row.tokens[start:end] * 2 + (row.kinds[start:end] <= Kind.SINGLE)
 
 
 def _block_keys(row: Sequence, end: int, adapter: str) -> Iterator[int]:
     """A key for each full block within the first `end` positions; it stands for all before it, too."""
     key = hash(adapter)
     for start in range(0, end - BLOCK + 1, BLOCK):
-        block = row.tokens[start : start + BLOCK] * 2 + (row.kinds[start : start + BLOCK] <= Kind.SINGLE)
-        key = hash((key, block.tobytes()))
+        key = hash((key, _positions(row, start, start + BLOCK).tobytes()))
         yield key
 
 

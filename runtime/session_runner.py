@@ -463,6 +463,7 @@ class SessionRunner:
         session.move_to(SessionStatus.CLOSED)
         if active is not None:
             active.handler.close()
+            self._count(active.operation, succeeded=False)
         waiting = [active.operation, *active.followers] if active is not None else []
         for operation in (*waiting, *session.queue):
             operation.sink.on_error(error or Cancelled("the session was closed", reason=reason))

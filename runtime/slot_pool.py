@@ -191,11 +191,11 @@ class SlotPool:
         if self._reuses_prefixes and not row.computed:
             prefix = self.prefixes.find(row, adapter)
         slot = self._choose_slot(prefix)
-        taken_over = prefix is not None and prefix.row.slot == slot
-        self._take(slot, prefix.length if taken_over and prefix is not None else 0)
+        left = prefix if prefix is not None and prefix.row.slot == slot else None
+        self._take(slot, 0 if left is None else left.length)
         row.slot = slot
-        if taken_over and prefix is not None:
-            self._took(row, prefix, adapter)
+        if left is not None:
+            self._took(row, left, adapter)
         elif row.saved is not None and row.computed:
             self._cache.restore(slot, row.saved, row.computed)
         self._forget_saved(row)

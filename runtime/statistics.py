@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import partial
 
 WAITS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Bounds for what a caller waits for, in seconds."""
@@ -30,18 +31,6 @@ class Histogram:
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
-
-
-def _of_waits() -> Histogram:
-    return Histogram(WAITS)
-
-
-def _of_steps() -> Histogram:
-    return Histogram(STEPS)
-
-
-def _of_rows() -> Histogram:
-    return Histogram(ROWS)
 
 
 @dataclass(slots=True)
@@ -76,23 +65,23 @@ class EngineStats:
     prefix_hits: int = 0
     """Rows whose beginning was copied from another row."""
     prefix_misses: int = 0
-    """Rows that found no such beginning."""
+    """Rows longer than a block that were computed from their first position."""
     reused_tokens: int = 0
     """Positions that were copied instead of computed."""
 
-    queue_time: Histogram = field(default_factory=_of_waits)
+    queue_time: Histogram = field(default_factory=partial(Histogram, WAITS))
     """From an operation's submission to its first run or token; of operations that need either."""
-    time_to_first_token: Histogram = field(default_factory=_of_waits)
+    time_to_first_token: Histogram = field(default_factory=partial(Histogram, WAITS))
     """From a generate's submission, without what its client took for hooks and credits."""
-    inter_token_latency: Histogram = field(default_factory=_of_steps)
+    inter_token_latency: Histogram = field(default_factory=partial(Histogram, STEPS))
     """From a session's step to its next in the same operation, without what its client took for hooks and credits."""
     operation_time: dict[str, Histogram] = field(default_factory=dict)
     """From submission to result or error, by the operation's class."""
-    prefill_time: Histogram = field(default_factory=_of_steps)
+    prefill_time: Histogram = field(default_factory=partial(Histogram, STEPS))
     """Of each run for a single row, mostly of appended tokens."""
-    decode_time: Histogram = field(default_factory=_of_steps)
+    decode_time: Histogram = field(default_factory=partial(Histogram, STEPS))
     """Of each run that computes one position of one or more rows."""
-    batch_size: Histogram = field(default_factory=_of_rows)
+    batch_size: Histogram = field(default_factory=partial(Histogram, ROWS))
     """Rows of each decode run."""
 
     def operation_ended(self, kind: str, seconds: float) -> None:

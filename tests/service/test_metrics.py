@@ -187,6 +187,25 @@ def test_sessions_and_slots_are_what_is_there_now(fresh: Served) -> None:
     assert scrape("sessions_ended_total", reason="SESSION_CLOSED") == 3
 
 
+def test_beginnings_that_were_copied_are_counted(fresh: Served) -> None:
+    prompt = list(range(5, 105))
+    for _ in range(2):
+        fresh.create(prompt)
+    scrape = Scrape(fresh)
+    assert (scrape("prefix_cache_misses_total"), scrape("prefix_cache_hits_total")) == (1, 1)
+    assert 0 < scrape("prefix_cache_reused_tokens_total") < len(prompt)
+
+
+def test_an_operation_that_its_sessions_end_cut_off_is_timed_too(fresh: Served) -> None:
+    stream = fresh.converse()
+    session = stream.create(PROMPT, generation_config=LASTING)
+    stream.send(generate_tokens=pb.GenerateTokensRequest(steps=400))
+    assert stream.receive().HasField("step")
+    fresh.close(session)
+    assert Scrape(fresh)("operation_duration_seconds_count", operation="Generate") == 1
+    stream.cancel()
+
+
 def test_sessions_that_idled_out_are_told_apart(fresh: Served) -> None:
     fresh.create(PROMPT, idle_timeout={"nanos": 1_000_000})
     wait_until(lambda: Scrape(fresh)("num_sessions") == 0, "the session to expire")
