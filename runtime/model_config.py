@@ -19,13 +19,44 @@ logger = logging.getLogger(__name__)
 
 _SEARCH_FIELDS = (
     "max_length",
+    "max_new_tokens",
+    "min_new_tokens",
     "do_sample",
     "temperature",
     "top_k",
     "top_p",
+    "min_p",
     "repetition_penalty",
+    "stop_strings",
 )
 """Of the "search" part of genai_config.json, and of generation_config.json, those this version executes."""
+_NOT_EXECUTED = {
+    "min_length": 0,
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "max_time": None,
+    "top_h": None,
+    "typical_p": 1.0,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+    "encoder_repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "diversity_penalty": 0.0,
+    "bad_words_ids": None,
+    "sequence_bias": None,
+    "forced_bos_token_id": None,
+    "forced_eos_token_id": None,
+    "remove_invalid_values": False,
+    "exponential_decay_length_penalty": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "renormalize_logits": False,
+    "guidance_scale": 1.0,
+    "watermarking_config": None,
+    "token_healing": False,
+}
+"""Those it does not, with the values that change nothing."""
 
 
 LONG_ROPE_TYPES = {"phi3": 4096, "phi3v": 4096, "phi4mm": 4096, "phimoe": 4096, "phi3small": 8192}
@@ -167,12 +198,15 @@ def _generation(tokens: dict[str, Any], settings: dict[str, Any]) -> GenerationC
     eos = tokens.get("eos_token_id")
     eos_ids = tuple(int(token) for token in (eos if isinstance(eos, list) else [eos] if eos is not None else []))
     pad = tokens.get("pad_token_id")
+    for name, neutral in _NOT_EXECUTED.items():
+        if settings.get(name) not in (None, [], neutral):
+            logger.warning("%s = %r of the model's folder has no effect: it is not implemented", name, settings[name])
+    special = {
+        "eos_token_id": eos_ids,
+        "pad_token_id": int(pad) if pad is not None else (eos_ids[0] if eos_ids else 0),
+    }
     given = {name: settings[name] for name in _SEARCH_FIELDS if settings.get(name) is not None}
-    return GenerationConfig(
-        **given,
-        eos_token_id=eos_ids,
-        pad_token_id=int(pad) if pad is not None else (eos_ids[0] if eos_ids else 0),
-    )
+    return GenerationConfig.from_mapping(given | special)
 
 
 def usable_context(name: str, context_length: int, rope_change: int | None) -> int:

@@ -68,6 +68,33 @@ def test_search_options_of_the_folder_are_the_sessions_defaults(tmp_path: Path) 
     assert config.max_length == 40
 
 
+def test_every_setting_that_is_executed_is_read_from_the_folder(tmp_path: Path) -> None:
+    settings = {
+        "max_new_tokens": 7,
+        "min_new_tokens": 2,
+        "min_p": 0.25,
+        "repetition_penalty": 1.5,
+        "stop_strings": ["."],
+    }
+
+    def change(config: dict[str, Any]) -> None:
+        config |= settings
+
+    generation = read_model_config(changed(GPT2, tmp_path, "generation_config.json", change)).generation
+    assert {name: getattr(generation, name) for name in settings} == settings | {"stop_strings": (".",)}
+
+
+def test_a_setting_of_the_folder_that_is_not_executed_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def change(config: dict[str, Any]) -> None:
+        config["search"] |= {"num_beams": 4, "no_repeat_ngram_size": 0, "bad_words_ids": []}
+
+    read_model_config(changed(LLAMA, tmp_path, "genai_config.json", change))
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("num_beams = 4 ")
+
+
 def test_a_shorter_length_than_the_models_can_be_asked_for_and_a_longer_one_cannot() -> None:
     assert Model.load(MODELS / LLAMA, options=ModelOptions(max_length=64)).max_length == 64
     for length in (0, 513):
