@@ -10,13 +10,16 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.figures import Figure
-from benchmarks.peer import Peer
 from benchmarks.workload import Prompts
 from tokenloom.aio import Client
+
+if TYPE_CHECKING:  # onnxruntime-genai comes with the bench extra alone, and the load without a peer needs none.
+    from benchmarks.peer import Peer
 
 PROMPT_LENGTHS = (16, 64, 256, 1024)
 PROMPT_SHARES = (0.4, 0.3, 0.2, 0.1)
