@@ -48,6 +48,8 @@ class _Pending:
     """Whether a hook call was sent that is not answered yet."""
     failure: Exception | None = None
     """What the operation ends with, whatever the engine says: the client answered a hook with nonsense."""
+    outcome: tuple[str, ...] = ("CANCELLED",)
+    """What its span ends with once its last reply is written: a reply that nobody could get any more answers nothing."""
 
 
 class Conversation:
@@ -88,6 +90,7 @@ class Conversation:
                         self._sent(head, message)
                     if is_final:
                         self._pending.popleft()
+                        head.span.end(*head.outcome)
                         self._room.set()
                         if self._ends_after(head, message):
                             return
@@ -127,7 +130,7 @@ class Conversation:
                 assert self._target is not None
                 reply = render(pending.request, message, self._target)
                 pending.span.answered(message)
-                pending.span.end("OK")
+                pending.outcome = ("OK",)
                 return pb.ConverseResponse(operation_id=operation_id, final=True, **{pending.kind: reply})
             except Exception as error:
                 message = error
@@ -135,7 +138,7 @@ class Conversation:
         self._server.metrics.errors.labels(facts.reason).inc()
         code = code_pb2.Code.Name(facts.code)
         log.info(facts.message, extra={"operation": pending.kind, "code": code, "reason": facts.reason})
-        pending.span.end(code, facts.message, facts.reason)
+        pending.outcome = (code, facts.message, facts.reason)
         return pb.ConverseResponse(operation_id=operation_id, final=True, error=facts)
 
     def _sent(self, pending: _Pending, message: Any) -> None:
