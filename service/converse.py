@@ -49,7 +49,7 @@ class _Pending:
     failure: Exception | None = None
     """What the operation ends with, whatever the engine says: the client answered a hook with nonsense."""
     outcome: tuple[str, ...] = ("CANCELLED",)
-    """What its span ends with once its last reply is written: a reply that nobody could get any more answers nothing."""
+    """What its span ends with once its last reply is written: one that nobody could get any more answers nothing."""
 
 
 class Conversation:
