@@ -137,10 +137,10 @@ public final class Generation extends CompletableFuture<Generated> implements It
         return new Generated(told.state(), outputs, told.steps(), told.logits(), told.interrupted());
     }
 
-    /** The caller's own code failed: its caller gets that, and the generation ends. */
+    /** The caller's own code failed: the generation ends, and its caller gets that. What it asks for then comes after. */
     private void fail(Throwable failure) {
-        completeExceptionally(failure);
         interrupt();
+        completeExceptionally(failure);
     }
 
     private void finish() {
