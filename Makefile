@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 PROTO_VENV := .venv-protos
 PROTO_TOOLS := grpcio-tools==1.80.0 setuptools<81
 PROTO_OUT := clients/python/src
-GO := $(shell command -v go)
+GO := $(shell command -v go 2>/dev/null)
 GO_BIN := $(PROTO_VENV)/go
 GO_OUT := clients/go
 GO_MODULE := module=github.com/tokenloom/tokenloom/clients/go

@@ -46,8 +46,8 @@ func (attaching) succeed(proto.Message) {}
 
 func (attaching) fail(error) {}
 
-// Converse opens a stream for pipelined operations. While it is open no other stream can be; calls can. The stream ends
-// with the context, and a running generation with it; better [Conversation.Close] it.
+// Converse opens a stream for pipelined operations. While it is open no other stream can be; calls can. The stream
+// ends with the context, and a running generation with it; better [Conversation.Close] it.
 //
 // Operations fail with [ErrSessionAttached] where another stream holds the session.
 func (s *Session) Converse(ctx context.Context) (*Conversation, error) {
@@ -62,16 +62,12 @@ func (s *Session) Converse(ctx context.Context) (*Conversation, error) {
 		outgoing: newQueue[*pb.ConverseRequest](), ended: make(chan struct{}), pending: map[uint64]pending{},
 	}
 	c.start(&pb.AttachSessionRequest{}, nil, attaching{})
-	go c.sendAll()
-	go func() {
-		defer cancel()
-		c.receiveAll()
-	}()
+	go c.run(cancel)
 	return c, nil
 }
 
-// Close ends a running generation at a token boundary, detaches, and waits until the server has noticed. The session
-// lives on.
+// Close ends a running generation at a token boundary, detaches, and waits until the server has noticed or the
+// stream's context has ended. The session lives on.
 func (c *Conversation) Close() {
 	c.mu.Lock()
 	for _, each := range c.pending {
@@ -111,29 +107,40 @@ func (c *Conversation) start(request proto.Message, credits *uint32, waiting pen
 	c.outgoing.push(wrap(request, c.lastID, credits))
 }
 
-func (c *Conversation) sendAll() {
+// run passes messages both ways until the stream ends.
+func (c *Conversation) run(cancel context.CancelFunc) {
+	sent := make(chan error, 1)
+	go func() { sent <- c.sendAll() }()
+	err := c.receiveAll()
+	cancel()
+	// A message that can't be sent, one that is too large say, cancels the stream: that is the reason then.
+	if unsent := <-sent; unsent != nil && !errors.Is(unsent, io.EOF) && status.Code(unsent) != codes.Canceled {
+		err = unsent
+	}
+	c.end(streamError(err))
+	close(c.ended)
+}
+
+func (c *Conversation) sendAll() error {
 	for {
 		message, ok, err := c.outgoing.take(c.ctx)
 		if err != nil {
-			return // The stream has ended, which the receiver tells.
+			return nil // The stream has ended, which the receiver tells.
 		}
 		if !ok {
-			_ = c.stream.CloseSend() // Never fails.
-			return
+			return c.stream.CloseSend()
 		}
-		if c.stream.Send(message) != nil {
-			return // The receiver gets the reason.
+		if err := c.stream.Send(message); err != nil {
+			return err
 		}
 	}
 }
 
-func (c *Conversation) receiveAll() {
+func (c *Conversation) receiveAll() error {
 	for {
 		message, err := c.stream.Recv()
 		if err != nil {
-			c.end(streamError(err))
-			close(c.ended)
-			return
+			return err
 		}
 		c.receive(message)
 	}

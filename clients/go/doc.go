@@ -14,9 +14,9 @@
 //
 //	session.RewindTo(ctx, 5, func(r *tokenloomv1.RewindToRequest) { r.Seed = proto.Uint64(7) })
 //
-// The session's id and a request id are filled in. With a request id an operation is done once however often it is sent,
-// so where no server answers, reads and operations that change a session are sent again. Contexts bound and cancel
-// everything; after a cancel, as after any error, a session is at a token boundary and usable.
+// The session's id and a request id are filled in. With a request id an operation is done once however often it is
+// sent, so where no server answers, reads and operations that change a session are sent again. Contexts bound and
+// cancel everything; after a cancel, as after any error, a session is at a token boundary and usable.
 //
 // Every error that comes from a call is an [*Error]. Clients, sessions and conversations may be used by several
 // goroutines.

@@ -32,7 +32,8 @@ func Deny(tokens ...uint32) *pb.LogitsEdit {
 	return &pb.LogitsEdit{Edit: &pb.LogitsEdit_DenyIds{DenyIds: &pb.TokenIds{Ids: tokens}}}
 }
 
-// Allow makes all tokens but some impossible. The mask has vocab_size entries; tokens whose entry is false become -inf.
+// Allow makes all tokens but some impossible. The mask has vocab_size entries; tokens whose entry is false become
+// -inf.
 func Allow(mask []bool) *pb.LogitsEdit {
 	bits := make([]byte, (len(mask)+7)/8)
 	for token, isAllowed := range mask {
@@ -43,7 +44,8 @@ func Allow(mask []bool) *pb.LogitsEdit {
 	return &pb.LogitsEdit{Edit: &pb.LogitsEdit_AllowMask{AllowMask: bits}}
 }
 
-// DenseEdit replaces all logits: vocab_size values for each of the session's rows. -inf is legal, NaN and +inf are not.
+// DenseEdit replaces all logits: vocab_size values for each of the session's rows. -inf is legal, NaN and +inf are
+// not.
 func DenseEdit(rows [][]float32) (*pb.LogitsEdit, error) {
 	tensor, err := matrix(rows)
 	if err != nil {

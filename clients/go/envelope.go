@@ -10,13 +10,13 @@ import (
 // Converse puts requests and replies into envelopes, with a field for each type.
 
 var (
-	requestFields = fieldsByType((*pb.ConverseRequest)(nil), "operation")
+	requestFields = fieldsOfRequests()
 	results       = (*pb.ConverseResponse)(nil).ProtoReflect().Descriptor().Oneofs().ByName("result")
 )
 
-func fieldsByType(envelope proto.Message, oneof protoreflect.Name) map[protoreflect.FullName]protoreflect.FieldDescriptor {
+func fieldsOfRequests() map[protoreflect.FullName]protoreflect.FieldDescriptor {
 	byType := map[protoreflect.FullName]protoreflect.FieldDescriptor{}
-	fields := envelope.ProtoReflect().Descriptor().Oneofs().ByName(oneof).Fields()
+	fields := (*pb.ConverseRequest)(nil).ProtoReflect().Descriptor().Oneofs().ByName("operation").Fields()
 	for i := range fields.Len() {
 		byType[fields.Get(i).Message().FullName()] = fields.Get(i)
 	}

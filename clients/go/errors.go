@@ -13,8 +13,8 @@ import (
 	pb "github.com/tokenloom/tokenloom/clients/go/tokenloom/v1"
 )
 
-// ErrStreamLost is in the chain of errors of a [Conversation] or [Session.Stream] whose stream broke. The session lives
-// on in the server: converse again.
+// ErrStreamLost is in the chain of errors of a [Conversation] or [Session.Stream] whose stream broke. The session
+// lives on in the server: converse again.
 var ErrStreamLost = errors.New("the stream broke")
 
 // Error is what a call, or an operation of a stream, failed with.

@@ -134,6 +134,12 @@ func TestMessagesThatAreTooLargeAreRefused(t *testing.T) {
 	session := open(t, dial(t, target, tokenloom.WithMaxMessageBytes(1024)), five())
 	_, err := session.GetLogits(t.Context(), nil)
 	equal(t, "code", failure(t, err).Code, codes.ResourceExhausted)
+
+	c := must(session.Converse(t.Context()))(t)
+	defer c.Close()
+	_, err = c.AppendTokens(make([]uint32, 1024)).Wait(t.Context())
+	equal(t, "code in a stream", failure(t, err).Code, codes.ResourceExhausted)
+	checkKept(t, session)
 }
 
 func TestEveryReasonOfTheTableIsHere(t *testing.T) {

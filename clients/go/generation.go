@@ -13,9 +13,10 @@ import (
 	pb "github.com/tokenloom/tokenloom/clients/go/tokenloom/v1"
 )
 
-// Hook is called with the logits before each step of a generation: a logits processor or stopping criterion. The server
-// waits for what it returns: edits for this step, and rows to finish now without a token; nil for nothing. Its error ends
-// the generation and is the generation's. It may send operations of its conversation, but those wait for the generation.
+// Hook is called with the logits before each step of a generation: a logits processor or stopping criterion. The
+// server waits for what it returns: edits for this step, and rows to finish now without a token; nil for nothing. Its
+// error ends the generation and is the generation's. Its context is the stream's. Waiting in it for an operation of
+// the session is waiting forever: operations wait for the generation.
 type Hook func(ctx context.Context, logits *Logits) (*pb.LogitsHookReply, error)
 
 // StreamOption says how the steps of a generation travel.

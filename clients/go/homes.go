@@ -12,8 +12,8 @@ import (
 
 const hostHeader = "x-session-host"
 
-// homes knows where sessions are. A proxy before several servers names the one that answered in a header, and takes calls
-// that have the header there. Without such a proxy there is nothing to know.
+// homes knows where sessions are. A proxy before several servers names the one that answered in a header, and takes
+// calls that have the header there. Without such a proxy there is nothing to know.
 type homes struct {
 	mu    sync.Mutex
 	hosts map[string]string // By session.
@@ -54,7 +54,8 @@ func (h *homes) stream(
 	return open(h.lead(ctx, sessionID), description, connection, method, options...)
 }
 
-// streamSession is the key under which a stream's context names its session: its first message comes too late for that.
+// streamSession is the key under which a stream's context names its session: its first message comes too late for
+// that.
 type streamSession struct{}
 
 func (h *homes) lead(ctx context.Context, sessionID string) context.Context {
@@ -66,8 +67,8 @@ func (h *homes) lead(ctx context.Context, sessionID string) context.Context {
 	return ctx
 }
 
-// learn keeps where a session is. Calls that were answered where they were sent get no header: what came of them, a fork
-// for example, is where the session they named is.
+// learn keeps where a session is. Calls that were answered where they were sent get no header: what came of them, a
+// fork for example, is where the session they named is.
 func (h *homes) learn(sessionID string, header metadata.MD, asked string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -39,5 +39,5 @@ func ReadLogits(encoded *pb.Logits) (*Logits, error) {
 		return nil, fmt.Errorf("tokenloom: logits of shape %v with %d token ids", shape, len(ids))
 	}
 	width := int(shape[1])
-	return &Logits{Values: slices.Collect(slices.Chunk(values, width)), TokenIDs: slices.Collect(slices.Chunk(ids, width))}, nil
+	return &Logits{slices.Collect(slices.Chunk(values, width)), slices.Collect(slices.Chunk(ids, width))}, nil
 }

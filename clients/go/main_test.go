@@ -76,7 +76,8 @@ func serve() (stop func() error, err error) {
 	return stop, nil
 }
 
-// portOf finds the free port that the server took in its log. The rest is read away: a full pipe would block the server.
+// portOf finds the free port that the server took in its log. The rest is read away: a full pipe would block the
+// server.
 func portOf(logs io.Reader) (int, error) {
 	var read []byte
 	lines := bufio.NewScanner(logs)

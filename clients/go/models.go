@@ -22,8 +22,9 @@ func (c *Client) Model(ctx context.Context, name string) (*pb.GetModelResponse, 
 	return checked(c.models.GetModel(ctx, &pb.GetModelRequest{Model: name}))
 }
 
-// LoadModel loads a folder of the server's model folders under a name, and returns when it can be used. An empty path is
-// the name. Errors: [ErrModelNotFound], [ErrModelExists], [ErrPathOutside], [ErrModelInvalid], [ErrModelUnsupported].
+// LoadModel loads a folder of the server's model folders under a name, and returns when it can be used. An empty path
+// is the name. Errors: [ErrModelNotFound], [ErrModelExists], [ErrPathOutside], [ErrModelInvalid],
+// [ErrModelUnsupported].
 func (c *Client) LoadModel(ctx context.Context, name, path string) (*pb.Model, error) {
 	reply, err := checked(c.models.LoadModel(ctx, &pb.LoadModelRequest{Model: name, Path: path}))
 	return reply.GetModel(), err

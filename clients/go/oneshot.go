@@ -11,8 +11,8 @@ import (
 	pb "github.com/tokenloom/tokenloom/clients/go/tokenloom/v1"
 )
 
-// Generate answers a batch of prompts, with no session to keep: what each row came to, by row. Rows finish independently;
-// those that finish by nothing else finish at max_length.
+// Generate answers a batch of prompts, with no session to keep: what each row came to, by row. Rows finish
+// independently; those that finish by nothing else finish at max_length.
 //
 // Errors: INVALID_ARGUMENT (no prompt, a setting), [ErrModelNotFound], [ErrAdapterNotFound],
 // [ErrContextLengthExceeded], [ErrSessionLimit].
@@ -30,8 +30,8 @@ func (c *Client) Generate(ctx context.Context, request *pb.GenerateRequest) ([]*
 	return summaries, nil
 }
 
-// GenerateStream is [Client.Generate], whose tokens come as they are made: those of all rows. Leaving the loop ends the
-// generation. An error comes last.
+// GenerateStream is [Client.Generate], whose tokens come as they are made: those of all rows. Leaving the loop ends
+// the generation. An error comes last.
 func (c *Client) GenerateStream(ctx context.Context, request *pb.GenerateRequest) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		for reply, err := range c.generate(ctx, request) {

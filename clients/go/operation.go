@@ -10,8 +10,8 @@ import (
 	pb "github.com/tokenloom/tokenloom/clients/go/tokenloom/v1"
 )
 
-// operation is a request to a session and what to make of its reply. Sessions and conversations send the same ones, the
-// former by call, the latter as a message of their stream.
+// operation is a request to a session and what to make of its reply. Sessions and conversations send the same ones,
+// the former by call, the latter as a message of their stream.
 type operation[T any] struct {
 	request proto.Message
 	call    func(context.Context, pb.GeneratorClient) (proto.Message, error)

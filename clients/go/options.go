@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// MaxMessageBytes is the largest message that is sent or taken unless [WithMaxMessageBytes] says otherwise: the server's
-// own default.
+// MaxMessageBytes is the largest message that is sent or taken unless [WithMaxMessageBytes] says otherwise: the
+// server's own default.
 const MaxMessageBytes = 64 << 20
 
 // Servers end connections that are tested much more often.

@@ -28,7 +28,7 @@ const (
 	ErrSessionEmpty          Reason = "SESSION_EMPTY"           // A row has no tokens yet.
 	ErrSessionDone           Reason = "SESSION_DONE"            // Every row is finished: append or rewind.
 	ErrSessionAttached       Reason = "SESSION_ATTACHED"        // Another stream holds the session.
-	ErrSessionTerminated     Reason = "SESSION_TERMINATED"      // Terminate_session is set.
+	ErrSessionTerminated     Reason = "SESSION_TERMINATED"      // The option terminate_session is set.
 	ErrNothingGenerated      Reason = "NOTHING_GENERATED"       // No step since the last append or rewind.
 	ErrNothingRun            Reason = "NOTHING_RUN"             // The session has not run yet.
 	ErrRewindBeyondLength    Reason = "REWIND_BEYOND_LENGTH"    // The row is shorter.
@@ -58,5 +58,5 @@ const (
 	ErrStopped               Reason = "STOPPED"                 // The server has gone down.
 	ErrUnimplemented         Reason = "UNIMPLEMENTED"           // This server doesn't do that.
 	ErrEngineError           Reason = "ENGINE_ERROR"            // A model run failed; the server's log says why.
-	ErrInternal              Reason = "INTERNAL"                // A bug; the metadata's id finds it in the server's log.
+	ErrInternal              Reason = "INTERNAL"                // A bug; the id in the metadata finds it in the log.
 )

@@ -13,8 +13,8 @@ import (
 // Session is a batch of token sequences in the server, with its cache. Made by [Client.CreateSession], [Client.Attach]
 // and [Session.Fork]. Its operations run one at a time, in order of arrival, whichever client they come from.
 //
-// Every operation may fail with [ErrSessionNotFound], [ErrSessionExpired] or [ErrQueueFull]; those whose request has an
-// expected_length with [ErrPositionMismatch], changing nothing, where the session has another length.
+// Every operation may fail with [ErrSessionNotFound], [ErrSessionExpired] or [ErrQueueFull]; those whose request has
+// an expected_length with [ErrPositionMismatch], changing nothing, where the session has another length.
 type Session struct {
 	client *Client
 	id     string
@@ -77,8 +77,8 @@ func (s *Session) AppendText(
 	return s.Append(ctx, []*pb.RowInput{Text(text)}, more...)
 }
 
-// AppendMessages is [Session.Append] of messages, with the model's chat template, to a session of one row. It ends with
-// the opening of an answer. Errors: [ErrNoChatTemplate], too.
+// AppendMessages is [Session.Append] of messages, with the model's chat template, to a session of one row. It ends
+// with the opening of an answer. Errors: [ErrNoChatTemplate], too.
 func (s *Session) AppendMessages(
 	ctx context.Context, messages []*pb.ChatMessage, more ...func(*pb.AppendTokensRequest),
 ) (*pb.SessionState, error) {
@@ -93,8 +93,8 @@ func (s *Session) RewindTo(
 	return run(ctx, s, rewindTo(length, more))
 }
 
-// Fork makes a new session with the same tokens, cache and settings; this one goes on unchanged. nil means no other seed
-// or settings. Errors: INVALID_ARGUMENT (a setting), [ErrSessionExists] (a proposed id), [ErrSessionLimit].
+// Fork makes a new session with the same tokens, cache and settings; this one goes on unchanged. nil means no other
+// seed or settings. Errors: INVALID_ARGUMENT (a setting), [ErrSessionExists] (a proposed id), [ErrSessionLimit].
 func (s *Session) Fork(ctx context.Context, request *pb.ForkSessionRequest) (*Session, error) {
 	reply, err := run(ctx, s, fork(request))
 	if err != nil {
@@ -103,22 +103,22 @@ func (s *Session) Fork(ctx context.Context, request *pb.ForkSessionRequest) (*Se
 	return newSession(s.client, reply), nil
 }
 
-// SetActiveAdapter switches to a loaded LoRA adapter, or back to the base model with "". What the cache holds stays as it
-// is, unless more asks to recompute it. Errors: [ErrAdapterNotFound].
+// SetActiveAdapter switches to a loaded LoRA adapter, or back to the base model with "". What the cache holds stays as
+// it is, unless more asks to recompute it. Errors: [ErrAdapterNotFound].
 func (s *Session) SetActiveAdapter(
 	ctx context.Context, adapter string, more ...func(*pb.SetActiveAdapterRequest),
 ) (*pb.SessionState, error) {
 	return run(ctx, s, setActiveAdapter(adapter, more))
 }
 
-// SetRuntimeOption sets an option of the engine for this session, such as "terminate_session". Errors: INVALID_ARGUMENT
-// listing the known keys.
+// SetRuntimeOption sets an option of the engine for this session, such as "terminate_session". Errors:
+// INVALID_ARGUMENT listing the known keys.
 func (s *Session) SetRuntimeOption(ctx context.Context, key, value string) (*pb.SessionState, error) {
 	return run(ctx, s, setRuntimeOption(key, value))
 }
 
-// Interrupt ends the running generation, and those queued behind it, at a token boundary. They answer normally, with what
-// they made.
+// Interrupt ends the running generation, and those queued behind it, at a token boundary. They answer normally, with
+// what they made.
 func (s *Session) Interrupt(ctx context.Context) (*pb.SessionState, error) {
 	return run(ctx, s, interrupt())
 }

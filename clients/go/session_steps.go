@@ -6,8 +6,8 @@ import (
 	pb "github.com/tokenloom/tokenloom/clients/go/tokenloom/v1"
 )
 
-// GenerateNextToken makes one step: a token for every unfinished row. It runs the model only where the logits are stale.
-// Returns one token per row; rows that were finished give the pad token and don't grow.
+// GenerateNextToken makes one step: a token for every unfinished row. It runs the model only where the logits are
+// stale. Returns one token per row; rows that were finished give the pad token and don't grow.
 //
 // Errors: [ErrSessionEmpty], [ErrSessionDone], [ErrLogitsNotFinite].
 func (s *Session) GenerateNextToken(
@@ -17,7 +17,8 @@ func (s *Session) GenerateNextToken(
 }
 
 // GenerateTokens appends, edits, makes steps and reads logits, in this order, as one operation in one round trip. nil
-// means steps until every row finishes; [Steps] asks for some. A generation that is cancelled keeps the tokens it made.
+// means steps until every row finishes; [Steps] asks for some. A generation that is cancelled keeps the tokens it
+// made.
 //
 // Errors: those of Append, SetLogits and GenerateNextToken.
 func (s *Session) GenerateTokens(

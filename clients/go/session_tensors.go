@@ -6,8 +6,8 @@ import (
 	pb "github.com/tokenloom/tokenloom/clients/go/tokenloom/v1"
 )
 
-// GetLogits gives the logits for the next token, as [Session.SetLogits] left them; computed if stale. nil selects all of
-// them; see [TopK] and [Only]. Never changes what is generated. Errors: [ErrSessionEmpty].
+// GetLogits gives the logits for the next token, as [Session.SetLogits] left them; computed if stale. nil selects all
+// of them; see [TopK] and [Only]. Never changes what is generated. Errors: [ErrSessionEmpty].
 func (s *Session) GetLogits(ctx context.Context, selector *pb.LogitsSelector) (*Logits, error) {
 	return run(ctx, s, getLogits(selector))
 }
@@ -22,8 +22,8 @@ func (s *Session) SetLogits(
 	return run(ctx, s, setLogits(edits, more))
 }
 
-// SetInputs sets named inputs of the model, for models with inputs beyond tokens; see [NewTensor]. All or none are set.
-// Errors: INVALID_ARGUMENT (shape or type), [ErrInputNotFound], [ErrInputManaged].
+// SetInputs sets named inputs of the model, for models with inputs beyond tokens; see [NewTensor]. All or none are
+// set. Errors: INVALID_ARGUMENT (shape or type), [ErrInputNotFound], [ErrInputManaged].
 func (s *Session) SetInputs(
 	ctx context.Context, inputs []*pb.NamedTensor, more ...func(*pb.SetInputsRequest),
 ) (*pb.SessionState, error) {

@@ -1,6 +1,7 @@
 package tokenloom_test
 
 import (
+	"errors"
 	"math"
 	"reflect"
 	"slices"
@@ -258,4 +259,26 @@ func TestARequestIDMakesAnOperationHappenOnce(t *testing.T) {
 	first := must(session.GenerateNextToken(t.Context(), once))(t)
 	equal(t, "token", must(session.GenerateNextToken(t.Context(), once))(t), first)
 	equal(t, "length", must(session.Refresh(t.Context()))(t).GetLength(), 6)
+}
+
+func TestInputsThatTheEngineKeepsAreNotSet(t *testing.T) {
+	session := open(t, dial(t, target), five())
+	tensor := must(tokenloom.NewTensor([]int64{1}, 1, 1))(t)
+	if _, err := session.SetModelInput(t.Context(), "input_ids", tensor); !errors.Is(err, tokenloom.ErrInputManaged) {
+		t.Fatal(err)
+	}
+	named := []*pb.NamedTensor{{Name: "nothing", Tensor: tensor}}
+	if _, err := session.SetInputs(t.Context(), named); !errors.Is(err, tokenloom.ErrInputNotFound) {
+		t.Fatal(err)
+	}
+}
+
+func TestTheEngineIsToldToRefuseRuns(t *testing.T) {
+	session := open(t, dial(t, target), five())
+	must(session.SetRuntimeOption(t.Context(), "terminate_session", "1"))(t)
+	if _, err := session.GenerateTokens(t.Context(), nil); !errors.Is(err, tokenloom.ErrSessionTerminated) {
+		t.Fatal(err)
+	}
+	must(session.SetRuntimeOption(t.Context(), "terminate_session", "0"))(t)
+	must(session.GenerateNextToken(t.Context()))(t)
 }

@@ -15,8 +15,8 @@ import (
 // Stream is [Session.GenerateTokens], whose tokens come as they are made: those of all rows. Leaving the loop ends the
 // generation, and so does the context; what was generated stays in the session. An error comes last.
 //
-// A stream that is lost on the way is attached again, and nothing is missing or doubled. Operations of the session that
-// are called inside the loop wait for the end of the generation; [Session.Interrupt] doesn't.
+// A stream that is lost on the way is attached again, and nothing is missing or doubled. Operations of the session
+// that are called inside the loop wait for the end of the generation; [Session.Interrupt] doesn't.
 //
 // Errors: those of [Session.GenerateTokens]; [ErrSessionAttached] where another stream holds the session;
 // [ErrStreamLost] where attaching again failed, too.
@@ -37,7 +37,10 @@ func (s *Session) Stream(
 }
 
 // pauses are those before each further attempt to attach again, where nothing came in between.
-var pauses = []time.Duration{0, 100e6, 200e6, 400e6, 800e6, 1600e6}
+var pauses = []time.Duration{
+	0, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond,
+	1600 * time.Millisecond,
+}
 
 // streaming is a streamed generation: what is still to be asked for, and how much of what was asked for has come.
 //

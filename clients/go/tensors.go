@@ -13,8 +13,8 @@ type Element interface {
 	float32 | int32 | int64 | bool
 }
 
-// NewTensor is the tensor of that shape with these elements, row by row. The error is for a shape that has another number
-// of elements.
+// NewTensor is the tensor of that shape with these elements, row by row. The error is for a shape that has another
+// number of elements.
 func NewTensor[E Element](elements []E, shape ...uint32) (*pb.Tensor, error) {
 	if count := countOf(shape); count != uint64(len(elements)) {
 		return nil, fmt.Errorf("tokenloom: a tensor of shape %v has %d elements, got %d", shape, count, len(elements))
@@ -26,8 +26,8 @@ func NewTensor[E Element](elements []E, shape ...uint32) (*pb.Tensor, error) {
 	return &pb.Tensor{Dtype: typeOf[E](), Shape: shape, Data: data}, nil
 }
 
-// Elements are a tensor's elements, row by row. Those of a FLOAT16 tensor are read as float32. The error is for a tensor
-// of another type, or with another number of bytes than its shape says.
+// Elements are a tensor's elements, row by row. Those of a FLOAT16 tensor are read as float32. The error is for a
+// tensor of another type, or with another number of bytes than its shape says.
 func Elements[E Element](tensor *pb.Tensor) ([]E, error) {
 	elements := make([]E, 0)
 	if tensor.GetDtype() == pb.DataType_DATA_TYPE_FLOAT16 {

@@ -12,7 +12,8 @@ type Tokenizer struct {
 	model string
 }
 
-// Tokenizer is that of a loaded model; empty: the default. Errors of its methods: [ErrModelNotFound], [ErrNoTokenizer].
+// Tokenizer is that of a loaded model; empty: the default. Errors of its methods: [ErrModelNotFound],
+// [ErrNoTokenizer].
 func (c *Client) Tokenizer(model string) *Tokenizer {
 	return &Tokenizer{c.tokenizer, model}
 }

@@ -65,7 +65,8 @@ func steer(ctx context.Context, target string) error {
 	fmt.Printf("without the likeliest:%s\n", text)
 
 	fmt.Print("without repetition:")
-	for token, err := range session.Stream(ctx, tokenloom.Steps(10), tokenloom.WithHook(tokenloom.TopK(11), neverTwice())) {
+	hook := tokenloom.WithHook(tokenloom.TopK(11), neverTwice())
+	for token, err := range session.Stream(ctx, tokenloom.Steps(10), hook) {
 		if err != nil {
 			return err
 		}
