@@ -6,6 +6,10 @@ INSTALLED := $(VENV)/.installed
 PROTO_VENV := .venv-protos
 PROTO_TOOLS := grpcio-tools==1.80.0 setuptools<81
 PROTO_OUT := clients/python/src
+GO := $(shell command -v go 2>/dev/null)
+GO_BIN := $(PROTO_VENV)/go
+GO_OUT := clients/go
+GO_MODULE := module=github.com/tokenloom/tokenloom/clients/go
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo serve test lint format bench protos lock clean
@@ -37,8 +41,12 @@ lint: $(INSTALLED) ## Format, style, types, protos, drift of generated code
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@cd protos && ../$(BIN)/buf format --exit-code --diff && ../$(BIN)/buf lint
-	@$(MAKE) --no-print-directory protos PROTO_OUT=$(VENV)/protos
+	@$(MAKE) --no-print-directory protos PROTO_OUT=$(VENV)/protos GO_OUT=$(VENV)/protos-go
 	@for file in $(VENV)/protos/tokenloom/v1/*; do cmp $$file clients/python/src/tokenloom/v1/$${file##*/} || exit 1; done
+ifdef GO
+	@for file in $(VENV)/protos-go/tokenloom/v1/*; do cmp $$file clients/go/tokenloom/v1/$${file##*/} || exit 1; done
+	@cd clients/go && $(GO) vet ./... && ../../$(GO_BIN)/staticcheck ./...
+endif
 
 format: $(INSTALLED) ## Rewrite sources in the project's format
 	@$(BIN)/ruff format .
@@ -49,10 +57,18 @@ bench: $(INSTALLED) ## Ratios against onnxruntime-genai on this machine
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock -r pyproject.toml --extra bench
 	@$(BIN)/python -m benchmarks
 
-protos: $(PROTO_VENV)/.installed ## Generate the Python stubs
+protos: $(PROTO_VENV)/.installed ## Generate the Python and Go stubs
 	@mkdir -p $(PROTO_OUT)
 	@$(PROTO_VENV)/bin/python -m grpc_tools.protoc -I protos --python_out=$(PROTO_OUT) --pyi_out=$(PROTO_OUT) \
 		--grpc_python_out=$(PROTO_OUT) protos/tokenloom/v1/*.proto
+ifdef GO
+	@mkdir -p $(GO_OUT)
+	@GOBIN=$(abspath $(GO_BIN)) $(GO) install -C clients/go/tools tool
+	@PATH="$(abspath $(GO_BIN)):$$PATH" $(PROTO_VENV)/bin/python -m grpc_tools.protoc -I protos \
+		--go_out=$(GO_OUT) --go_opt=$(GO_MODULE) --go-grpc_out=$(GO_OUT) --go-grpc_opt=$(GO_MODULE) protos/tokenloom/v1/*.proto
+else
+	@echo "The Go stubs are left out: there is no go on the PATH."
+endif
 
 # Stubs are generated with an older protoc than the newest, so that protobuf 6 and 7 both load them.
 $(PROTO_VENV)/.installed:
